@@ -18,7 +18,7 @@ use crate::consumer::fetched::buffer::Content;
 use crate::consumer::missing::lacks;
 use crate::consumer::offsets::{self, Question};
 use crate::consumer::shared::{Shared, see_image, sleep_until};
-use crate::consumer::subscription::{EARLIEST, ResetWish, Status, Truncation, Wish};
+use crate::consumer::subscription::{EARLIEST, ResetWish, Status, Subscription, Truncation, Wish};
 use crate::error::ClientError;
 use crate::topic_partition::TopicPartition;
 
@@ -175,10 +175,15 @@ impl MissingTopics {
         self.asked = Some(tokio::spawn(async move {
             match shared.cluster.refresh(wanted).await {
                 Ok(image) => {
-                    for name in names.iter().filter(|name| image.topic(name).is_none()) {
-                        shared.report_unless_passing(image.topic_error(name));
-                    }
-                    report_missing(&shared, &image);
+                    shared.report_of_read(|subscription| {
+                        let names = names.iter().filter(|name| subscription.reads(name));
+                        let unknown = names.filter(|name| image.topic(name).is_none());
+                        let errors = unknown.map(|name| ClientError::from(image.topic_error(name)));
+                        let mut told: Vec<_> =
+                            errors.filter(|error| shared.is_final(error)).collect();
+                        told.extend(tell_missing(subscription, &image));
+                        told
+                    });
                 }
                 Err(error) => {
                     shared.report_unless_passing(error);
@@ -239,26 +244,18 @@ fn follow_metadata(shared: &Arc<Shared>, missing: &mut MissingTopics) -> Option<
     matched.and_then(|matched| missing.ask_for_all(shared, matched))
 }
 
-/// Reports once each partition that was assigned by hand and does not exist, as the brokers said
+/// Tells once of each partition that was assigned by hand and does not exist, as the brokers said
 /// just now. It is read anyway if it comes.
-fn report_missing(shared: &Shared, image: &ClusterImage) {
-    let mut subscription = shared.subscription.lock();
+fn tell_missing(subscription: &mut Subscription, image: &ClusterImage) -> Vec<ClientError> {
     if !matches!(subscription.wish(), Wish::Assigned) {
-        return;
+        return Vec::new();
     }
-    let mut missing = Vec::new();
-    for partition in subscription.assigned() {
-        let (Some(error), Some(state)) =
-            (lacks(image, &partition), subscription.get_mut(&partition))
-        else {
-            continue;
-        };
-        if state.tell_missing() {
-            missing.push(error);
-        }
-    }
-    drop(subscription);
-    missing.into_iter().for_each(|error| shared.report(error));
+    let assigned = subscription.assigned();
+    let tell = |partition: &TopicPartition| {
+        let error = lacks(image, partition)?;
+        subscription.get_mut(partition)?.tell_missing().then_some(error)
+    };
+    assigned.iter().filter_map(tell).collect()
 }
 
 /// Without a group all partitions of the wanted topics are ours. Those that a topic grows later are
@@ -446,9 +443,13 @@ fn truncated(shared: &Shared, truncation: &Truncation) {
 
 fn try_again(shared: &Shared, partition: &TopicPartition, error: ClientError) {
     let at = shared.retry_at();
-    shared.subscription.lock().retry_later(partition, at);
-    match error.is_transport() {
-        true => tracing::debug!(%partition, %error, "its leader is asked again"),
-        false => shared.report_unless_passing(error),
-    }
+    shared.report_of_read(|subscription| {
+        subscription.retry_later(partition, at);
+        if error.is_transport() {
+            tracing::debug!(%partition, %error, "its leader is asked again");
+            return Vec::new();
+        }
+        let is_told = subscription.get(partition).is_some() && shared.is_final(&error);
+        if is_told { vec![error] } else { Vec::new() }
+    });
 }

@@ -98,21 +98,42 @@ impl Shared {
 
     /// Tells the next caller of `error`; the same is not told twice in a row.
     pub(crate) fn report(&self, error: ClientError) {
+        self.keep(error);
+        self.buffer.call_attention();
+    }
+
+    fn keep(&self, error: ClientError) {
         tracing::debug!(%error, "kept for the next call");
         let mut errors = self.errors.lock();
         if errors.back() != Some(&error) && errors.len() < MAX_ERRORS {
             errors.push_back(error);
         }
-        drop(errors);
-        self.buffer.call_attention();
     }
 
-    /// Keeps for the next caller an error that waiting does not mend: a final refusal, or that no
-    /// broker was ever reached. Other errors are tried again.
+    /// Tells the next caller of errors that `find` has of partitions and topics that are read now.
+    /// They are kept before anything else is asked for, and would count as errors of that.
+    pub(crate) fn report_of_read(&self, find: impl FnOnce(&mut Subscription) -> Vec<ClientError>) {
+        let mut subscription = self.subscription.lock();
+        let found = find(&mut subscription);
+        let is_news = !found.is_empty();
+        found.into_iter().for_each(|error| self.keep(error));
+        drop(subscription);
+        if is_news {
+            self.buffer.call_attention();
+        }
+    }
+
+    /// Whether waiting does not mend an error: a final refusal, or that no broker was ever reached.
+    /// Other errors are tried again.
+    pub(crate) fn is_final(&self, error: &ClientError) -> bool {
+        let nobody = matches!(error, ClientError::NoBrokerReachable { .. });
+        !error.retriable() || (nobody && !self.cluster.was_reached())
+    }
+
+    /// Keeps for the next caller an error that waiting does not mend.
     pub(crate) fn report_unless_passing(&self, error: impl Into<ClientError>) {
         let error = error.into();
-        let nobody = matches!(error, ClientError::NoBrokerReachable { .. });
-        if !error.retriable() || (nobody && !self.cluster.was_reached()) {
+        if self.is_final(&error) {
             self.report(error);
         }
     }

@@ -106,6 +106,13 @@ impl Subscription {
         self.partitions.keys().cloned().collect()
     }
 
+    /// Whether a topic is asked for by its name, or a partition of it is assigned.
+    #[must_use]
+    pub fn reads(&self, topic: &str) -> bool {
+        let is_named = matches!(&self.wish, Wish::Topics(names) if names.contains(topic));
+        is_named || self.partitions.keys().any(|one| &*one.topic == topic)
+    }
+
     /// Whether anything is assigned.
     #[must_use]
     pub fn is_empty(&self) -> bool {

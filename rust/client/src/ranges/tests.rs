@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc;
 
 use kafkalite_connection::testing::{Answer, FakeBroker, metadata};
 use kafkalite_protocol::compression::Codec;
@@ -11,6 +12,7 @@ use kafkalite_protocol::messages::list_offsets::ListOffsetsRequest;
 use kafkalite_protocol::messages::metadata::{MetadataRequest, MetadataResponseTopic};
 use kafkalite_protocol::record_batch::RecordBatchBuilder;
 use kafkalite_protocol::{LeaderEpoch, Offset, Records};
+use parking_lot::Mutex;
 
 use super::*;
 use crate::awaited;
@@ -314,6 +316,41 @@ fn what_is_wrong_with_earlier_ranges_is_no_error_of_later_ones() {
     let error = read_all(&mut reader).expect_err("no such partitions");
     assert_eq!(error.code(), Some(ErrorCode::UnknownTopicOrPartition), "{error}");
     reader.start(&[range(0, 9)], options(false)).expect("a range");
+    assert_eq!(read_all(&mut reader), Ok((0..9).collect()));
+}
+
+/// The answer came when the reader had other ranges already, and its error was raised for them.
+#[test]
+fn what_is_learnt_late_of_earlier_ranges_is_no_error_of_later_ones() {
+    let log = Log { start: 0, end: 9, epoch: 0 };
+    let (asks, asked) = mpsc::channel();
+    let (answer, answered) = mpsc::channel();
+    let (asks, answered) = (Mutex::new(asks), Mutex::new(answered));
+    let broker = FakeBroker::start(move |asked| {
+        if asked.is(ApiKey::Fetch) {
+            return fetch(asked, |partition, offset| log.fetch(partition, offset));
+        } else if !asked.is(ApiKey::Metadata) {
+            return Answer::Usual;
+        }
+        let names = asked.read::<MetadataRequest>().topics.unwrap_or_default().into_iter();
+        let mut told = metadata(&asked.place, names.filter_map(|topic| topic.name));
+        for topic in told.topics.iter_mut().filter(|one| one.name.as_deref() == Some("secret")) {
+            let _ = asks.lock().send(());
+            awaited::received("leave to answer", &answered.lock());
+            *topic = MetadataResponseTopic {
+                name: topic.name.take(),
+                error_code: ErrorCode::TopicAuthorizationFailed as i16,
+                ..MetadataResponseTopic::default()
+            };
+        }
+        asked.answer::<MetadataRequest>(&told)
+    });
+    let mut reader = reader(&broker);
+    let secret = OffsetRange { partition: TopicPartition::new("secret", 0), ..range(0, 9) };
+    reader.start(&[secret], options(false)).expect("a range");
+    awaited::received("the question", &asked);
+    reader.start(&[range(0, 9)], options(false)).expect("a range");
+    answer.send(()).expect("the broker waits");
     assert_eq!(read_all(&mut reader), Ok((0..9).collect()));
 }
 
