@@ -116,6 +116,16 @@ def test_commits_and_joins_go_on_without_the_coordinator(cluster: kl.Cluster) ->
             eventually(lambda: later.list_group_offsets("g")[PLACE].offset == 30)
 
 
+def test_a_member_that_closes_leaves_at_the_next_coordinator(cluster: kl.Cluster) -> None:
+    """It said goodbye to the frozen one alone, and the next member waited for its session."""
+    with admin_of(cluster) as admin, member(cluster, "closing") as consumer:
+        assert read(consumer, 10) == list(range(10))
+        with frozen(cluster, admin.describe_group("closing").coordinator):
+            consumer.close()
+            with soon(), member(cluster, "closing") as other:
+                assert read(other, 10) == list(range(10))
+
+
 def test_new_clients_find_their_way_around_the_leader(cluster: kl.Cluster) -> None:
     leader = cluster.brokers.index(cluster.leader_of("t", 0))
     with frozen(cluster, leader):

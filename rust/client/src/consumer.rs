@@ -29,6 +29,7 @@ use crate::topic_partition::TopicPartition;
 mod assignors;
 pub mod calls;
 pub mod commits;
+mod coordinating;
 pub mod cursor;
 mod due;
 mod fetched;
@@ -182,7 +183,9 @@ impl Consumer {
         let goodbye = self.give_everything_up("unsubscribed");
         if let Some(Action::Leave { member_id, reason }) = goodbye {
             let shared = Arc::clone(&self.shared);
-            self.runtime.spawn(async move { group::leave(&shared, member_id, reason).await })?;
+            let deadline = Instant::now() + shared.config.client.connection.request_timeout;
+            self.runtime
+                .spawn(async move { group::leave(&shared, member_id, reason, deadline).await })?;
         }
         Ok(())
     }
@@ -468,7 +471,7 @@ impl Consumer {
         if let Some(Action::Leave { member_id, reason }) = goodbye {
             let shared = Arc::clone(&self.shared);
             let left = async move {
-                group::leave(&shared, member_id, reason).await;
+                group::leave(&shared, member_id, reason, deadline).await;
                 Ok(())
             };
             // Without a goodbye the session's end does it.

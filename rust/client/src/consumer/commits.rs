@@ -20,6 +20,7 @@ use kafkalite_protocol::messages::offset_fetch::{
 };
 use kafkalite_protocol::{ErrorCode, Uuid};
 
+use crate::consumer::coordinating::{may_pass, retry_or_fail};
 use crate::consumer::cursor::Position;
 use crate::consumer::group_state::Membership;
 use crate::consumer::missing::lacks;
@@ -332,45 +333,4 @@ fn told_by(
         }
     }
     Ok(offsets)
-}
-
-/// Whether another try may go better.
-fn may_pass(cluster: &Cluster, error: &ClientError) -> bool {
-    // The member must join first; its group's task does.
-    let rebalancing = error.code() == Some(ErrorCode::RebalanceInProgress);
-    let nobody = matches!(error, ClientError::NoBrokerReachable { .. });
-    let unreachable = nobody && !cluster.was_reached();
-    let passes = error.retriable() || error.is_transport();
-    passes && !rebalancing && !unreachable
-}
-
-/// Waits before another try, or fails if that cannot help or is too late.
-async fn retry_or_fail(
-    cluster: &Cluster,
-    group: &str,
-    error: ClientError,
-    failures: &mut u32,
-    deadline: Instant,
-) -> Result<(), ClientError> {
-    let moved = matches!(
-        error.code(),
-        Some(
-            ErrorCode::NotCoordinator
-                | ErrorCode::CoordinatorNotAvailable
-                // Its replicas do not take the commit.
-                | ErrorCode::RequestTimedOut
-                // It is none of the cluster's brokers any more.
-                | ErrorCode::BrokerNotAvailable
-        )
-    );
-    if moved || error.is_transport() {
-        cluster.forget_coordinator(CoordinatorKind::Group, group);
-    }
-    *failures += 1;
-    let wait = cluster.config().retry_backoff.after(*failures);
-    if !may_pass(cluster, &error) || Instant::now() + wait >= deadline {
-        return Err(error);
-    }
-    tokio::time::sleep(wait).await;
-    Ok(())
 }

@@ -17,6 +17,7 @@ use kafkalite_protocol::messages::leave_group::{LeaveGroupRequest, MemberIdentit
 use kafkalite_protocol::messages::sync_group::{SyncGroupRequest, SyncGroupRequestAssignment};
 use parking_lot::Mutex;
 
+use crate::consumer::coordinating::retry_or_fail;
 use crate::consumer::group_state::{Action, GroupMember, Joined, JoinedMember, Membership};
 use crate::consumer::shared::{Shared, sleep_until};
 use crate::consumer::subscription::Wish;
@@ -120,7 +121,11 @@ impl Group<'_> {
                 self.sync(protocol, assignments.collect()).await;
             }
             Action::Heartbeat => self.heartbeat().await,
-            Action::Leave { member_id, reason } => leave(self.shared, member_id, reason).await,
+            Action::Leave { member_id, reason } => {
+                let deadline =
+                    Instant::now() + self.shared.config.client.connection.request_timeout;
+                leave(self.shared, member_id, reason, deadline).await;
+            }
             Action::Wait(_) => {}
         }
     }
@@ -296,28 +301,43 @@ fn ms(duration: Duration) -> i32 {
     duration.as_millis().min(i32::MAX as u128) as i32
 }
 
-/// Says goodbye. On the data lane: a Join that waits on the group's own must not hold it up.
-pub async fn leave(shared: &Shared, member_id: String, reason: String) {
+/// Says goodbye: a member that stays holds up the others until its session ends. Where the known
+/// coordinator is gone, the next one hears it. It ends by `deadline`, or where no broker is there.
+/// On the data lane: a Join that waits on the group's own must not hold it up.
+pub async fn leave(shared: &Shared, member_id: String, reason: String, deadline: Instant) {
     let Some(group) = &shared.config.group_id else { return };
-    let gone = async {
-        let node = shared.cluster.coordinator(CoordinatorKind::Group, group).await?;
-        let member = MemberIdentity {
-            member_id: member_id.clone(),
-            group_instance_id: None,
-            reason: Some(reason),
-        };
-        let build = |version: i16| LeaveGroupRequest {
-            group_id: group.clone(),
-            member_id: if version < 3 { member_id } else { String::new() },
-            members: if version < 3 {
-                Vec::new()
-            } else {
-                vec![MemberIdentity { reason: member.reason.filter(|_| version >= 5), ..member }]
-            },
-        };
-        shared.cluster.send(node, build).await
-    };
-    if let Err(error) = gone.await {
-        tracing::debug!(%error, "the goodbye did not arrive: the session's end will do");
+    let mut failures = 0;
+    while let Err(error) = leave_once(shared, group, &member_id, &reason).await {
+        let nobody = matches!(error, ClientError::NoBrokerReachable { .. });
+        let told = error.to_string();
+        let again = retry_or_fail(&shared.cluster, group, error, &mut failures, deadline);
+        if nobody || again.await.is_err() {
+            tracing::debug!(error = told, "the goodbye did not arrive: the session's end will do");
+            return;
+        }
     }
+}
+
+async fn leave_once(
+    shared: &Shared,
+    group: &str,
+    member_id: &str,
+    reason: &str,
+) -> Result<(), ClientError> {
+    let node = shared.cluster.coordinator(CoordinatorKind::Group, group).await?;
+    let build = |version: i16| {
+        let is_alone = version < 3;
+        let member = MemberIdentity {
+            member_id: member_id.to_owned(),
+            group_instance_id: None,
+            reason: (version >= 5).then(|| reason.to_owned()),
+        };
+        LeaveGroupRequest {
+            group_id: group.to_owned(),
+            member_id: if is_alone { member_id.to_owned() } else { String::new() },
+            members: if is_alone { Vec::new() } else { vec![member] },
+        }
+    };
+    let (_, response) = shared.cluster.send(node, build).await?;
+    ClientError::check(response.error_code, None, || format!("leaving group {group}"))
 }

@@ -29,6 +29,7 @@ mod commits;
 mod creation;
 mod given_back;
 mod gone;
+mod goodbye;
 mod idle;
 mod last_commit;
 mod late_refusal;
