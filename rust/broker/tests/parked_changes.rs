@@ -8,9 +8,14 @@ use client::{Client, awaited, batch, config};
 use kafkalite_broker::broker::Broker;
 use kafkalite_broker::clock::{Clock, ManualClock, SystemClock};
 use kafkalite_protocol::ErrorCode;
+use kafkalite_protocol::messages::alter_partition_reassignments::{
+    AlterPartitionReassignmentsRequest, ReassignablePartition, ReassignableTopic,
+};
 use kafkalite_protocol::messages::create_topics::{
     CreatableTopic, CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse,
 };
+use kafkalite_protocol::messages::delete_topics::{DeleteTopicState, DeleteTopicsRequest};
+use kafkalite_protocol::messages::elect_leaders::{ElectLeadersRequest, TopicPartitions};
 use kafkalite_protocol::messages::find_coordinator::FindCoordinatorRequest;
 use kafkalite_protocol::messages::init_producer_id::InitProducerIdRequest;
 use kafkalite_protocol::messages::list_groups::ListGroupsRequest;
@@ -274,6 +279,50 @@ fn a_metadata_request_that_makes_a_topic_is_answered_when_the_topic_is_there() {
     assert_eq!(client.call(&request, 9).topics[0].error_code, 0);
     assert_eq!(client.produce("t", batch(&["v"], None), -1).error_code, 0, "it can be written to");
     house.broker.stop();
+}
+
+/// They were refused on the image of before: UNKNOWN_TOPIC_OR_PARTITION, and the topic stayed. In a
+/// cluster a broker whose image is behind said so as well.
+#[test]
+fn what_is_asked_of_a_topic_that_is_being_made_is_decided_when_it_is_there() {
+    let house = House::new(Arc::new(SystemClock::new()));
+    let closed = house.close();
+    let mut clients: Vec<_> = (0..4).map(|_| Client::connect(&house.broker)).collect();
+    clients[0].send(&create("t", 60_000), 7);
+    house.wait_at_the_gate();
+    let partitions = vec![TopicPartitions { topic: "t".into(), partitions: vec![0] }];
+    let elect = ElectLeadersRequest {
+        topic_partitions: Some(partitions),
+        timeout_ms: 60_000,
+        ..ElectLeadersRequest::default()
+    };
+    clients[1].send(&elect, 2);
+    let replicas = Some(vec![1]);
+    let partitions = vec![ReassignablePartition { partition_index: 0, replicas }];
+    let reassign = AlterPartitionReassignmentsRequest {
+        topics: vec![ReassignableTopic { name: "t".into(), partitions }],
+        timeout_ms: 60_000,
+        ..AlterPartitionReassignmentsRequest::default()
+    };
+    clients[2].send(&reassign, 0);
+    let waiting =
+        |count| awaited::until("they wait", || house.broker.rooms().changes.len() == count);
+    waiting(3);
+    let topic = DeleteTopicState { name: Some("t".into()), ..DeleteTopicState::default() };
+    let delete = DeleteTopicsRequest { topics: vec![topic], timeout_ms: 60_000, ..<_>::default() };
+    clients[3].send(&delete, 6);
+    waiting(4);
+    drop(closed);
+    let (_, made) = clients[0].receive::<CreateTopicsRequest>(7).unwrap();
+    assert_eq!(only(made).error_code, 0);
+    let (_, elected) = clients[1].receive::<ElectLeadersRequest>(2).unwrap();
+    let elected = &elected.replica_election_results[0].partition_result[0];
+    assert_eq!(elected.error_code, ErrorCode::ElectionNotNeeded.code());
+    let (_, moved) = clients[2].receive::<AlterPartitionReassignmentsRequest>(0).unwrap();
+    assert_eq!(moved.responses[0].partitions[0].error_code, 0);
+    let (_, gone) = clients[3].receive::<DeleteTopicsRequest>(6).unwrap();
+    assert_eq!(gone.responses[0].error_code, 0);
+    assert!(house.broker.rooms().controller.image().topic("t").is_none());
 }
 
 /// The first FindCoordinator kept the one I/O thread until `__consumer_offsets` was made. A second

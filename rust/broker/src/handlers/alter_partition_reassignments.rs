@@ -7,7 +7,7 @@
 use super::messages::Messages;
 use super::parked_change::park;
 use super::{Call, Reply, Rooms, is_too_late};
-use crate::metadata::controller::Reassignment;
+use crate::metadata::controller::{Reassignment, reassign};
 use crate::metadata::{ApiError, MetadataImage};
 use kafkalite_protocol::ErrorCode;
 use kafkalite_protocol::messages::alter_partition_reassignments::{
@@ -30,18 +30,19 @@ pub fn handle(rooms: &Rooms, call: Call<AlterPartitionReassignmentsRequest>) {
     if is_too_late(request.timeout_ms) {
         return refuse(reply, &request, &ErrorCode::RequestTimedOut.into());
     }
-    let image = rooms.controller.image();
-    let wanted = known(&image, &request);
-    let names: Vec<(Arc<str>, i32)> =
-        wanted.iter().map(|one| (Arc::clone(&one.topic), one.partition)).collect();
+    let request = Arc::new(request);
+    let asked = Arc::clone(&request);
+    // The image of this broker may be behind: what is there is found out within the change.
+    let decide = move |image: &MetadataImage| {
+        let wanted = known(image, &asked);
+        let (records, answers) = reassign(image, &wanted, asked.allow_replication_factor_change);
+        let places = wanted.into_iter().map(|one| (one.topic, one.partition));
+        (records, (image.clone(), places.zip(answers).collect::<Answers>()))
+    };
+    let ask = |done| rooms.controller.change_whole(decide, done);
     let timeout_ms = u64::from(request.timeout_ms.unsigned_abs());
-    let may_resize = request.allow_replication_factor_change;
-    let ask = |done| rooms.controller.reassign(wanted, may_resize, done);
-    park(rooms, reply.memory_bytes, timeout_ms, ask, move |answers| match answers {
-        Ok(answers) => {
-            let answers = names.into_iter().zip(answers).collect();
-            tell(reply, &image, &request, &answers);
-        }
+    park(rooms, reply.memory_bytes, timeout_ms, ask, move |decided| match decided.flatten() {
+        Ok((image, answers)) => tell(reply, &image, &request, &answers),
         Err(error) => refuse(reply, &request, &error),
     });
 }

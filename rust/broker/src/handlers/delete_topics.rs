@@ -1,19 +1,21 @@
 //! DeleteTopics: by name, since version 6 also by id.
 //!
 //! A request may name a million topics. Each is kept once, as it was decoded, with its outcome in a
-//! few bytes beside it.
+//! few bytes beside it. Which of them are there is judged within the change: the image of this
+//! broker may be behind.
 //! Source: Kafka's `ControllerApis.deleteTopics`, its error codes and its words.
 
 use super::messages::Messages;
 use super::parked_change::park;
 use super::{Call, Reply, Rooms, is_too_late};
-use crate::metadata::controller::TopicName;
+use crate::metadata::controller::{TopicName, delete_topics};
 use crate::metadata::{ApiError, MetadataImage};
 use kafkalite_protocol::messages::delete_topics::{
     DeletableTopicResult, DeleteTopicState, DeleteTopicsRequest, DeleteTopicsResponse,
 };
 use kafkalite_protocol::{ErrorCode, Uuid};
 use std::collections::HashSet;
+use std::sync::Arc;
 
 /// Handles one request.
 pub fn handle(rooms: &Rooms, call: Call<DeleteTopicsRequest>) {
@@ -36,17 +38,26 @@ pub fn handle(rooms: &Rooms, call: Call<DeleteTopicsRequest>) {
         fail(&mut fates, ErrorCode::RequestTimedOut);
         return answer(reply, asked, fates, &[]);
     }
-    let names = names(&asked, &mut fates);
-    if names.is_empty() {
+    if !fates.iter().any(|(_, fate)| is_meant(*fate)) {
         return answer(reply, asked, fates, &[]);
     }
-    let ask = |done| rooms.controller.delete_topics(names, done);
+    let asked = Arc::new(asked);
+    let meant = Arc::clone(&asked);
+    let decide = move |image: &MetadataImage| {
+        let mut fates = judge(image, &meant);
+        let names = names(&meant, &mut fates);
+        let (records, deleted) = delete_topics(image, &names);
+        (records, (fates, deleted))
+    };
+    let ask = |done| rooms.controller.change_whole(decide, done);
     let timeout_ms = u64::from(request.timeout_ms.unsigned_abs());
-    park(rooms, reply.memory_bytes, timeout_ms, ask, move |deleted| {
-        if let Err(error) = &deleted {
+    park(rooms, reply.memory_bytes, timeout_ms, ask, move |decided| {
+        let (fates, deleted) = decided.flatten().unwrap_or_else(|error| {
             fail(&mut fates, error.code);
-        }
-        answer(reply, asked, fates, &deleted.unwrap_or_default());
+            (fates, Vec::new())
+        });
+        let asked = Arc::try_unwrap(asked).unwrap_or_else(|shared| shared.to_vec());
+        answer(reply, asked, fates, &deleted);
     });
 }
 

@@ -7,7 +7,7 @@
 use super::messages::Messages;
 use super::parked_change::park;
 use super::{Call, Reply, Rooms, is_too_late};
-use crate::metadata::controller::ElectionKind;
+use crate::metadata::controller::{ElectionKind, elect_leaders};
 use crate::metadata::{ApiError, MetadataImage, TopicImage};
 use kafkalite_protocol::ErrorCode;
 use kafkalite_protocol::messages::elect_leaders::{
@@ -26,7 +26,6 @@ type Answers = HashMap<(Arc<str>, i32), Result<(), ApiError>>;
 /// Handles one request.
 pub fn handle(rooms: &Rooms, call: Call<ElectLeadersRequest>) {
     let Call { request, reply } = call;
-    let image = rooms.controller.image();
     if let Some(error) = refusal(&request, reply.version) {
         return refuse(reply, &request, &error);
     }
@@ -34,21 +33,42 @@ pub fn handle(rooms: &Rooms, call: Call<ElectLeadersRequest>) {
         UNCLEAN => ElectionKind::Unclean,
         _ => ElectionKind::Preferred,
     };
-    let wanted: Vec<(Arc<str>, i32)> = match &request.topic_partitions {
-        Some(asked) => known(&image, asked),
-        None => needed(&image, kind),
+    let request = Arc::new(request);
+    let asked = Arc::clone(&request);
+    // The image of this broker may be behind: what is there is found out within the change.
+    let decide = move |image: &MetadataImage| {
+        let wanted = wanted(image, &asked, kind);
+        let (records, answers) = elect_leaders(image, kind, &wanted);
+        (records, (image.clone(), wanted.into_iter().zip(answers).collect::<Answers>()))
     };
-    let names = wanted.clone();
-    let timeout_ms = u64::from(request.timeout_ms.unsigned_abs());
-    let ask = |done| rooms.controller.elect_leaders(kind, wanted, done);
-    park(rooms, reply.memory_bytes, timeout_ms, ask, move |answers| {
-        let answers = answers.unwrap_or_else(|error| vec![Err(error); names.len()]);
-        let answers: Answers = names.into_iter().zip(answers).collect();
+    let ask = |done| rooms.controller.change_whole(decide, done);
+    let (controller, timeout_ms) =
+        (Arc::clone(&rooms.controller), u64::from(request.timeout_ms.unsigned_abs()));
+    park(rooms, reply.memory_bytes, timeout_ms, ask, move |decided| {
+        let (image, answers) = decided.flatten().unwrap_or_else(|error| {
+            let image = (*controller.image()).clone();
+            let wanted = wanted(&image, &request, kind);
+            let failed = wanted.into_iter().map(|place| (place, Err(error.clone())));
+            let failed = failed.collect();
+            (image, failed)
+        });
         match &request.topic_partitions {
             Some(asked) => tell(reply, &image, asked, &answers),
             None => tell_all(reply, &image, &answers),
         }
     });
+}
+
+/// The partitions that a request is about, each once.
+fn wanted(
+    image: &MetadataImage,
+    request: &ElectLeadersRequest,
+    kind: ElectionKind,
+) -> Vec<(Arc<str>, i32)> {
+    match &request.topic_partitions {
+        Some(asked) => known(image, asked),
+        None => needed(image, kind),
+    }
 }
 
 /// Why no leader is elected at all.

@@ -52,15 +52,16 @@ pub use cluster::unclean_elections;
 pub use configs::{ConfigChange, ConfigOperation, ConfigRules, NoRules};
 pub use directories::{ReplicaDirectories, assign_replicas};
 pub use done::{Bounds, Done};
-pub use elections::{ElectionKind, Elections, Leaving};
+pub use elections::{ElectionKind, Elections, Leaving, elect_leaders};
 pub use features::{FeatureUpdate, UpgradeType};
 pub use in_sync::{IsrChange, IsrMember, alter_partitions};
 pub use names::invalid_topic_name;
 pub use partitions::NewPartitions;
-pub use reassignments::Reassignment;
+pub use reassignments::{Reassignment, reassign};
 pub use rules::{TableRules, altered_config};
 pub use topics::{
-    CreatedTopic, MAX_PARTITIONS_PER_REQUEST, NewTopic, TopicDefaults, TopicName, excessive,
+    CreatedTopic, MAX_PARTITIONS_PER_REQUEST, NewTopic, TopicDefaults, TopicName, delete_topics,
+    excessive,
 };
 
 /// Producer ids of one block; as in Kafka.
@@ -348,33 +349,7 @@ impl Controller {
         done: OnAnswers<()>,
     ) {
         let count = partitions.len();
-        let decide = move |image: &MetadataImage| {
-            let is_alive = |id| image.is_alive(id);
-            let elections = Elections { image, is_alive: &is_alive };
-            let mut records = Vec::new();
-            let elect = |(topic, index): &(Arc<str>, i32)| {
-                elections.elect(topic, *index, kind).map(|record| records.push(record))
-            };
-            let answers = partitions.iter().map(elect).collect();
-            (records, answers)
-        };
-        self.change(false, count, decide, done);
-    }
-
-    /// Moves partitions to other brokers, each named once, or cancels that; each is answered for
-    /// itself. The answers come when the reassignments have begun.
-    pub fn reassign(&self, partitions: Vec<Reassignment>, may_resize: bool, done: OnAnswers<()>) {
-        let count = partitions.len();
-        let decide = move |image: &MetadataImage| {
-            let is_alive = |id| image.is_alive(id);
-            let elections = Elections { image, is_alive: &is_alive };
-            let mut records = Vec::new();
-            let reassign = |asked: &Reassignment| {
-                elections.reassign(asked, may_resize).map(|record| records.extend(record))
-            };
-            let answers = partitions.iter().map(reassign).collect();
-            (records, answers)
-        };
+        let decide = move |image: &MetadataImage| elect_leaders(image, kind, &partitions);
         self.change(false, count, decide, done);
     }
 
@@ -397,6 +372,20 @@ impl Controller {
             let block = ProducerIdBlock { first, len: PRODUCER_ID_BLOCK_LEN };
             let record = ProducerIdsRecord { broker_id, next_producer_id };
             (vec![MetadataRecord::ProducerIds(record)], vec![Ok(block)])
+        };
+        self.change(false, 1, decide, only(done));
+    }
+
+    /// Decides on a request as a whole, with one answer to all of it. So it finds out what is there
+    /// on the image that the change is made on.
+    pub fn change_whole<T: Send + 'static>(
+        &self,
+        decide: impl Fn(&MetadataImage) -> (Vec<MetadataRecord>, T) + Send + 'static,
+        done: OnAnswer<T>,
+    ) {
+        let decide = move |image: &MetadataImage| {
+            let (records, answer) = decide(image);
+            (records, vec![Ok(answer)])
         };
         self.change(false, 1, decide, only(done));
     }

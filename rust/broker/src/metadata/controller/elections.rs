@@ -20,9 +20,11 @@ use super::super::image::{MetadataImage, PartitionImage, TopicImage};
 use super::super::records::{
     ConfigResource, MetadataRecord, PartitionChangeRecord, PartitionRecord,
 };
+use super::Decision;
 use super::configs::MIN_INSYNC_REPLICAS;
 use super::reassignments::end_reassignment;
 use kafkalite_protocol::ErrorCode;
+use std::sync::Arc;
 
 const UNCLEAN: &str = "unclean.leader.election.enable";
 
@@ -79,6 +81,22 @@ pub(super) struct Wanted {
     pub leader: i32,
     pub isr: Vec<i32>,
     pub elr: Vec<i32>,
+}
+
+/// Elects leaders of partitions, by topic and index, each named once.
+pub fn elect_leaders(
+    image: &MetadataImage,
+    kind: ElectionKind,
+    partitions: &[(Arc<str>, i32)],
+) -> Decision<()> {
+    let is_alive = |id| image.is_alive(id);
+    let elections = Elections { image, is_alive: &is_alive };
+    let mut records = Vec::new();
+    let elect = |(topic, index): &(Arc<str>, i32)| {
+        elections.elect(topic, *index, kind).map(|record| records.push(record))
+    };
+    let answers = partitions.iter().map(elect).collect();
+    (records, answers)
 }
 
 impl<'a> Elections<'a> {

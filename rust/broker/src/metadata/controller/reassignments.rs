@@ -11,8 +11,9 @@
 //! `ReplicationControlManager.alterPartitionReassignments`; KIP-455.
 
 use super::super::error::ApiError;
-use super::super::image::PartitionImage;
+use super::super::image::{MetadataImage, PartitionImage};
 use super::super::records::MetadataRecord;
+use super::Decision;
 use super::elections::{Elections, Place};
 use super::placement::validate_assignment;
 use kafkalite_protocol::ErrorCode;
@@ -27,6 +28,22 @@ pub struct Reassignment {
     pub partition: i32,
     /// Broker ids, the preferred leader first. `None` cancels what is under way.
     pub replicas: Option<Vec<i32>>,
+}
+
+/// Moves partitions to other brokers, each named once, or cancels that.
+pub fn reassign(
+    image: &MetadataImage,
+    partitions: &[Reassignment],
+    may_resize: bool,
+) -> Decision<()> {
+    let is_alive = |id| image.is_alive(id);
+    let elections = Elections { image, is_alive: &is_alive };
+    let mut records = Vec::new();
+    let reassign = |asked: &Reassignment| {
+        elections.reassign(asked, may_resize).map(|record| records.extend(record))
+    };
+    let answers = partitions.iter().map(reassign).collect();
+    (records, answers)
 }
 
 impl Elections<'_> {
