@@ -497,7 +497,6 @@ def test_the_cluster_tells_brokers_and_quorum(api: Api, broker: Process) -> None
             {"name": "T", "partition": "x"},
             404,
         ),
-        ("/groups/{id}", {"id": "no such group"}, 404),
         ("/topics", {"limit": 0}, 400),
         ("/topics", {"limit": 1_001}, 400),
         ("/topics", {"serach": "x"}, 400),
@@ -511,6 +510,13 @@ def test_what_cannot_be_answered_says_why(
     with pytest.raises(Refused) as refused:
         api.get(path, **named)
     assert refused.value.status == status
+    assert all(refused.value.body[part] for part in ("what", "why", "hint"))
+
+
+def test_a_group_that_is_not_there_is_not_found(api: Api, group: str) -> None:
+    with pytest.raises(Refused) as refused:
+        api.get("/groups/{id}", id=f"not {group}")
+    assert refused.value.status == 404
     assert all(refused.value.body[part] for part in ("what", "why", "hint"))
 
 

@@ -352,7 +352,7 @@ def test_a_produce_that_waits_for_followers(cluster: kafkalite.Cluster) -> None:
     cluster.isolate([slow])
     try:
         producer.produce("replicated", b"2")
-        reason = explained_while(producer, three.leader, "writer", "waiting_for_followers")
+        reason = waiting_for_one(producer, three.leader, "writer")
         (batch,) = reason.facts["batches"]
         assert (batch["topic"], batch["partition"]) == ("replicated", 0)
         assert (batch["end_offset"], batch["high_watermark"]) == (2, 1)
@@ -365,16 +365,14 @@ def test_a_produce_that_waits_for_followers(cluster: kafkalite.Cluster) -> None:
     assert producer.flush(PATIENCE_S) == 0
 
 
-def explained_while(
-    producer: Producer, broker: kafkalite.Broker, client_id: str, kind: str
-) -> Reason:
-    """The first reason of a kind, while the producer is served."""
+def waiting_for_one(producer: Producer, broker: kafkalite.Broker, client_id: str) -> Reason:
+    """That the producer, which is served meanwhile, waits for one follower."""
 
-    def serve(_: Reason) -> bool:
+    def is_one(reason: Reason) -> bool:
         producer.poll(0)
-        return True
+        return [len(batch["followers"]) for batch in reason.facts["batches"]] == [1]
 
-    return explained(broker, client_id, kind, serve)
+    return explained(broker, client_id, "waiting_for_followers", is_one)
 
 
 def test_a_partition_without_a_leader(cluster: kafkalite.Cluster) -> None:
