@@ -219,7 +219,10 @@ def test_a_single_broker_is_all_there_is() -> None:
 def test_a_dead_broker_is_named_and_holds_nothing_up() -> None:
     with kl.Cluster(topics={"t": 3}, admin_port=0) as cluster:
         api = api_of(cluster.brokers[0])
-        before = OfAll(url_of(cluster.brokers[0])).get("/overview", broker="all")
+        of_all = OfAll(url_of(cluster.brokers[0]))
+        # Followers open their logs a little later than the leaders.
+        eventually(lambda: of_all.get("/overview", broker="all")["here"]["replicas"] == 3 * 3)
+        before = of_all.get("/overview", broker="all")
         assert sources(before) == ALL
         cluster.brokers[2].kill()
 

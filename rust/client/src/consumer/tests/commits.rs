@@ -85,9 +85,10 @@ fn a_commit_that_every_answer_leaves_out_fails() {
         true => asked.answer::<OffsetCommitRequest>(&OffsetCommitResponse::default()),
         false => Answer::Usual,
     });
-    let consumer = consumer(&broker, &[("group.id", "g")]);
-    // Not less: a machine that stands still for so long has no answer, and none that leaves it out.
-    let deadline = Instant::now() + Duration::from_millis(500);
+    // There is no time for another try, which may be under way when the time is over.
+    let late = [("retry.backoff.ms", "60000"), ("retry.backoff.max.ms", "60000")];
+    let consumer = consumer(&broker, &[("group.id", "g"), late[0], late[1]]);
+    let deadline = soon();
     let commit = commit_three(Arc::clone(consumer.shared()), vec![x()], deadline);
     let result = consumer.runtime().call(commit, soon());
     assert!(matches!(result, Err(ClientError::MalformedResponse { .. })), "{result:?}");
