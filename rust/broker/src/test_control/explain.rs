@@ -210,7 +210,7 @@ fn explain(scene: &Scene<'_>, client: &Client, all: &[Client]) -> Vec<Said> {
                 span(ms.into()),
                 span(left_ms)
             ),
-            // The client waits so long, whatever becomes of the fault.
+            // The answer asked the client to wait: it waits even when the fault is removed.
             todo: match scene.fault(fault).filter(|fault| !fault.is_spent()) {
                 Some(_) => format!("wait, and remove fault {fault}"),
                 None => "wait: the fault strikes no more".to_owned(),
