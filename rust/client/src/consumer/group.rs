@@ -308,11 +308,12 @@ pub async fn leave(shared: &Shared, member_id: String, reason: String, deadline:
     let Some(group) = &shared.config.group_id else { return };
     let mut failures = 0;
     while let Err(error) = leave_once(shared, group, &member_id, &reason).await {
-        let nobody = matches!(error, ClientError::NoBrokerReachable { .. });
-        let told = error.to_string();
-        let again = retry_or_fail(&shared.cluster, group, error, &mut failures, deadline);
-        if nobody || again.await.is_err() {
-            tracing::debug!(error = told, "the goodbye did not arrive: the session's end will do");
+        let again = match error {
+            ClientError::NoBrokerReachable { .. } => Err(error),
+            _ => retry_or_fail(&shared.cluster, group, error, &mut failures, deadline).await,
+        };
+        if let Err(error) = again {
+            tracing::debug!(%error, "the goodbye did not arrive: the session's end will do");
             return;
         }
     }
