@@ -304,12 +304,11 @@ impl Partition {
 
     /// Has the log flushed if it needs that. With `flush.messages=1` produce requests wait for it.
     fn flush_if_due(&self) {
-        if !self.log.needs_flush() {
-            return;
-        }
-        match self.log_config().flush_messages {
-            1 => self.committer.commit(self.key),
-            _ => self.committer.commit_later(self.key),
+        // The log may be on the disk, and the state not know it: the cleaner flushes as well.
+        if self.state.lock().waits_for_disk() {
+            self.committer.commit(self.key);
+        } else if self.log.needs_flush() {
+            self.committer.commit_later(self.key);
         }
     }
 

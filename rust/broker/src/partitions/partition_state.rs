@@ -366,6 +366,12 @@ impl PartitionState {
         self.durable_only
     }
 
+    /// Whether records count only when a flush is reported that has them.
+    #[must_use]
+    pub fn waits_for_disk(&self) -> bool {
+        self.local_end() < self.log_end.offset
+    }
+
     /// The log directory of this replica, as long as the metadata do not name it.
     #[must_use]
     pub fn unassigned_directory(&self) -> Option<Uuid> {

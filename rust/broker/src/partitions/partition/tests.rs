@@ -186,6 +186,18 @@ fn what_waits_for_the_disk_after_flush_messages_is_set_is_flushed() {
     house.committer.stop();
 }
 
+/// The cleaner flushed a batch that was appended and not yet reported. No flush was requested, and
+/// acks=all was answered after the next append only.
+#[test]
+fn a_batch_that_the_cleaner_flushed_first_is_acknowledged() {
+    let house = house(1);
+    let appended = house.partition.log().append_as_leader(&batch(), EPOCH, NOW_MS).unwrap();
+    house.partition.log().flush().unwrap();
+    house.partition.after_append(&appended, EPOCH, true);
+    house.committer.turn(|_| house.partition.flush().unwrap());
+    assert_eq!(house.partition.high_watermark(), Offset(1));
+}
+
 #[test]
 fn the_log_has_an_epoch_before_any_client_sees_it() {
     let house = house(u64::MAX);
