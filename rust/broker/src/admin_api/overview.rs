@@ -94,20 +94,20 @@ fn count(local_id: i32, image: &MetadataImage) -> Counts {
 }
 
 fn here(api: &AdminApi, counts: &Counts) -> Here {
+    let traffic = api.partitions.traffic();
     let mut here = Here {
+        records_in: traffic.records_in,
+        bytes_in: traffic.bytes_in,
+        bytes_out: traffic.bytes_out,
         leaders: counts.led_here,
         groups: api.groups.list(&[], &[]).1.len(),
         connections: api.connections.count(),
         ..Here::default()
     };
     for partition in api.partitions.all() {
-        let traffic = partition.traffic();
         here.replicas += 1;
         here.offline += usize::from(partition.is_offline());
         here.bytes += partition.size_bytes();
-        here.records_in += traffic.records_in();
-        here.bytes_in += traffic.bytes_in();
-        here.bytes_out += traffic.bytes_out();
     }
     here
 }

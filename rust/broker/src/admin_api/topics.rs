@@ -9,7 +9,7 @@ use super::asked::Asked;
 use super::{AdminApi, Answer, json};
 use crate::admin_http::Refusal;
 use crate::metadata::image::{MetadataImage, PartitionImage, TopicImage};
-use crate::partitions::Partition;
+use crate::partitions::{Partition, Totals};
 
 #[derive(Serialize)]
 struct Listed<'a> {
@@ -182,16 +182,13 @@ fn row<'a>(api: &AdminApi, topic: &'a TopicImage) -> Topic<'a> {
 }
 
 fn here(api: &AdminApi, topic: &TopicImage) -> Here {
-    let mut here = Here::default();
+    let Totals { records_in, bytes_in, bytes_out } = api.partitions.traffic_of(topic.id);
+    let mut here = Here { records_in, bytes_in, bytes_out, ..Here::default() };
     for (index, image) in (0..).zip(&topic.partitions) {
         let Ok(partition) = api.partitions.find_by_id(topic.id, index) else { continue };
-        let traffic = partition.traffic();
         here.replicas += 1;
         here.leaders += usize::from(image.leader == api.local_id);
         here.bytes += partition.size_bytes();
-        here.records_in += traffic.records_in();
-        here.bytes_in += traffic.bytes_in();
-        here.bytes_out += traffic.bytes_out();
     }
     here
 }

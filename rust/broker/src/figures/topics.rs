@@ -44,13 +44,10 @@ impl Figures {
         for (name, mut partitions) in by_topic {
             partitions.sort_by_key(|partition| partition.index());
             let topic = ("topic", name.to_string());
-            let sum = |of: fn(&Partition) -> u64| partitions.iter().map(|p| of(p)).sum::<u64>();
+            let id = partitions[0].topic_id();
             traffic.push(|| {
-                let totals = [
-                    sum(|p| p.traffic().records_in()),
-                    sum(|p| p.traffic().bytes_in()),
-                    sum(|p| p.traffic().bytes_out()),
-                ];
+                let total = self.partitions.traffic_of(id);
+                let totals = [total.records_in, total.bytes_in, total.bytes_out];
                 (vec![topic.clone()], totals.map(|total| total as f64).to_vec())
             });
             for partition in &partitions {

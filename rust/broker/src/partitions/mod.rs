@@ -19,7 +19,9 @@ pub use checkpoints::{Checkpoint, Checkpoints, Entry, Noted};
 pub use group_commit::GroupCommit;
 pub use log_dirs::{LogDirectory, LogDirs, is_partition_name};
 pub use log_manager::{Chore, FlushAges, LogManager, Maintenance, Next, Rounds, SteppedChores};
-pub use partition::{AppendedToPartition, FetchReader, Fetched, Partition, ReadPlan, Traffic};
+pub use partition::{
+    AppendedToPartition, FetchReader, Fetched, Partition, ReadPlan, Totals, Traffic,
+};
 pub use partition_state::{CommitStatus, FollowerFetch, IsrProposal, PartitionState};
 pub use replica_manager::{FutureReplica, PartitionProposal, ReplicaManager, ReplicaManagerConfig};
 pub use throttles::{Throttle, ThrottledHere, Throttles};

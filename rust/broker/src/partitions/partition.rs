@@ -30,7 +30,7 @@ mod traffic;
 pub use appending::AppendedToPartition;
 pub use followers::KnownBrokers;
 pub use reading::{FetchReader, Fetched, ReadPlan};
-pub use traffic::Traffic;
+pub use traffic::{Totals, Traffic};
 
 /// What one partition shares with the rooms above it.
 pub struct Partition {

@@ -9,7 +9,7 @@
 use super::checkpoints::Checkpoint;
 use super::group_commit::GroupCommit;
 use super::log_dirs::LogDirs;
-use super::partition::{KnownBrokers, Partition, PartitionIdentity};
+use super::partition::{KnownBrokers, Partition, PartitionIdentity, Totals};
 use super::throttles::Throttles;
 use super::topic_settings::TopicSettings;
 use crate::clock::Clock;
@@ -27,6 +27,7 @@ mod assigning;
 mod deleting;
 mod flushing;
 mod in_sync;
+mod maps;
 mod moving;
 mod noting;
 mod opening;
@@ -36,6 +37,7 @@ use assigning::Unassigned;
 use deleting::{Deleted, Removed};
 use in_sync::IsrProposals;
 pub use in_sync::PartitionProposal;
+use maps::{Maps, Slot, Topic};
 pub use moving::FutureReplica;
 use moving::Moves;
 use opening::{Opened, Unopened};
@@ -61,91 +63,6 @@ pub struct ReplicaManagerConfig {
     pub max_lag_ms: u64,
     /// Topics of which the metadata log tells that they were removed before this start.
     pub removed_topics: HashSet<Uuid>,
-}
-
-/// One partition of a topic.
-#[derive(Clone)]
-enum Slot {
-    Here(Arc<Partition>),
-    /// Its replica is here, and its log does not open for now.
-    Unopened,
-    /// This broker has no replica of it.
-    Elsewhere,
-}
-
-impl Slot {
-    fn partition(&self) -> Option<&Arc<Partition>> {
-        match self {
-            Self::Here(partition) => Some(partition),
-            Self::Unopened | Self::Elsewhere => None,
-        }
-    }
-}
-
-struct Topic {
-    name: Arc<str>,
-    image: Arc<TopicImage>,
-    partitions: Vec<Slot>,
-}
-
-impl Topic {
-    fn at(&self, index: i32) -> Result<Arc<Partition>, ErrorCode> {
-        let place = usize::try_from(index).map_err(|_| ErrorCode::UnknownTopicOrPartition)?;
-        match self.partitions.get(place) {
-            Some(Slot::Here(partition)) => Ok(partition.clone()),
-            Some(Slot::Unopened) => Err(ErrorCode::KafkaStorageError),
-            Some(Slot::Elsewhere) => Err(ErrorCode::NotLeaderOrFollower),
-            None => Err(ErrorCode::UnknownTopicOrPartition),
-        }
-    }
-
-    fn here(&self) -> impl Iterator<Item = &Arc<Partition>> {
-        self.partitions.iter().filter_map(Slot::partition)
-    }
-}
-
-#[derive(Default)]
-struct Maps {
-    by_id: HashMap<Uuid, Topic>,
-    ids: HashMap<Arc<str>, Uuid>,
-    by_key: BTreeMap<u64, Arc<Partition>>,
-}
-
-impl Maps {
-    /// Puts a topic in the place of what was known of it.
-    fn insert(&mut self, topic: Topic) {
-        self.remove(topic.image.id);
-        self.ids.insert(topic.name.clone(), topic.image.id);
-        self.by_key.extend(topic.here().map(|partition| (partition.key(), partition.clone())));
-        self.by_id.insert(topic.image.id, topic);
-    }
-
-    fn remove(&mut self, id: Uuid) -> Option<Topic> {
-        let topic = self.by_id.remove(&id)?;
-        self.ids.remove(&topic.name);
-        for partition in topic.here() {
-            self.by_key.remove(&partition.key());
-        }
-        Some(topic)
-    }
-
-    /// Takes a partition out whose log is about to be opened again.
-    fn take_out(&mut self, id: Uuid, index: i32) {
-        let place = usize::try_from(index).unwrap_or(usize::MAX);
-        let topic = self.by_id.get_mut(&id);
-        let Some(slot) = topic.and_then(|topic| topic.partitions.get_mut(place)) else { return };
-        if let Slot::Here(partition) = std::mem::replace(slot, Slot::Unopened) {
-            self.by_key.remove(&partition.key());
-        }
-    }
-
-    /// Puts a partition in its place, if its topic is still there.
-    fn put(&mut self, id: Uuid, place: usize, slot: Slot) {
-        let Some(topic) = self.by_id.get_mut(&id) else { return };
-        let Some(there) = topic.partitions.get_mut(place) else { return };
-        self.by_key.extend(slot.partition().map(|made| (made.key(), made.clone())));
-        *there = slot;
-    }
 }
 
 type OnIsrProposals = Box<dyn Fn(Vec<PartitionProposal>) + Send + Sync>;
@@ -262,8 +179,7 @@ impl ReplicaManager {
     /// # Errors
     /// As [`ReplicaManager::find`].
     pub fn find_by_id(&self, id: Uuid, index: i32) -> Result<Arc<Partition>, ErrorCode> {
-        let maps = self.maps.read();
-        maps.by_id.get(&id).ok_or(ErrorCode::UnknownTopicId)?.at(index)
+        self.maps.read().by_id(id, index)
     }
 
     /// The partition of the topic of this name.
@@ -271,9 +187,7 @@ impl ReplicaManager {
     /// # Errors
     /// As [`ReplicaManager::find`].
     pub fn find_by_name(&self, name: &str, index: i32) -> Result<Arc<Partition>, ErrorCode> {
-        let maps = self.maps.read();
-        let topic = maps.ids.get(name).and_then(|id| maps.by_id.get(id));
-        topic.ok_or(ErrorCode::UnknownTopicOrPartition)?.at(index)
+        self.maps.read().by_name(name, index)
     }
 
     /// Every partition, in the order in which they opened.
@@ -281,6 +195,18 @@ impl ReplicaManager {
     pub fn all(&self) -> Vec<Arc<Partition>> {
         let maps = self.maps.read();
         maps.by_key.values().cloned().collect()
+    }
+
+    /// What was counted of a topic here, with what replicas counted that left since.
+    #[must_use]
+    pub fn traffic_of(&self, topic: Uuid) -> Totals {
+        self.maps.read().traffic_of(topic)
+    }
+
+    /// The same of all topics, with those that were deleted since.
+    #[must_use]
+    pub fn traffic(&self) -> Totals {
+        self.maps.read().traffic()
     }
 
     /// The directories that hold them.
@@ -393,8 +319,7 @@ impl ReplicaManager {
                 self.notice_followers();
             }
         }
-        let topic = Topic { name: image.name.clone(), image: image.clone(), partitions };
-        self.maps.write().insert(topic);
+        self.maps.write().insert(Topic::new(image.clone(), partitions));
         removed
     }
 

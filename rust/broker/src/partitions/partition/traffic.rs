@@ -4,9 +4,10 @@
 //! its partitions'.
 
 use kafkalite_log::Appended;
+use std::ops::Add;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Totals of one replica.
+/// The counters of one replica.
 #[derive(Debug, Default)]
 pub struct Traffic {
     records_in: AtomicU64,
@@ -14,23 +15,38 @@ pub struct Traffic {
     bytes_out: AtomicU64,
 }
 
-impl Traffic {
+/// What one replica counted, or several together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
     /// Records that were appended by a leader.
-    #[must_use]
-    pub fn records_in(&self) -> u64 {
-        self.records_in.load(Ordering::Relaxed)
-    }
-
+    pub records_in: u64,
     /// The bytes of their batches, as they are in the log.
-    #[must_use]
-    pub fn bytes_in(&self) -> u64 {
-        self.bytes_in.load(Ordering::Relaxed)
-    }
-
+    pub bytes_in: u64,
     /// Bytes of batches that consumers were given; replication is not counted.
+    pub bytes_out: u64,
+}
+
+impl Add for Totals {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            records_in: self.records_in + other.records_in,
+            bytes_in: self.bytes_in + other.bytes_in,
+            bytes_out: self.bytes_out + other.bytes_out,
+        }
+    }
+}
+
+impl Traffic {
+    /// What was counted so far.
     #[must_use]
-    pub fn bytes_out(&self) -> u64 {
-        self.bytes_out.load(Ordering::Relaxed)
+    pub fn totals(&self) -> Totals {
+        Totals {
+            records_in: self.records_in.load(Ordering::Relaxed),
+            bytes_in: self.bytes_in.load(Ordering::Relaxed),
+            bytes_out: self.bytes_out.load(Ordering::Relaxed),
+        }
     }
 
     pub(super) fn appended(&self, appended: &Appended) {

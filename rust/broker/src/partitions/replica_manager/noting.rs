@@ -69,7 +69,7 @@ impl ReplicaManager {
         let maps = self.maps.read();
         for topic in maps.by_id.values() {
             for (index, slot) in (0..).zip(&topic.partitions) {
-                let (topic_id, name) = (topic.image.id, &topic.name);
+                let (topic_id, name) = (topic.image.id, &topic.image.name);
                 let entry = |offset| Entry { topic: name.clone(), topic_id, index, offset };
                 match slot {
                     Slot::Here(partition) => {

@@ -347,7 +347,7 @@ impl ReplicaManager {
         let maps = self.maps.read();
         let unopened = self.unopened.lock();
         let name = |(id, index): &(Uuid, i32)| {
-            maps.by_id.get(id).map(|topic| format!("{}-{index}", topic.name))
+            maps.by_id.get(id).map(|topic| format!("{}-{index}", topic.image.name))
         };
         unopened.keys().filter_map(name).collect()
     }

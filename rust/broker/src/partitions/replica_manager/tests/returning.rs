@@ -2,6 +2,7 @@
 //! the same name and id, so checkpoints of the log that left must not count for it.
 
 use super::*;
+use crate::metadata::records::RemoveTopicRecord;
 use crate::partitions::checkpoints::Entry;
 
 impl House {
@@ -52,4 +53,21 @@ fn a_replica_that_comes_back_counts_as_not_compacted_after_a_restart() {
     house.restart();
     assert_eq!(house.offsets()[..2], [0, 3]);
     assert_eq!(house.cleaned_to(), Offset(0));
+}
+
+/// The counters of a topic fell when a replica left. A rate takes that for a restart.
+#[test]
+fn what_was_counted_stays_when_a_replica_leaves_or_its_topic_is_deleted() {
+    let mut house = House::new(&[ME]);
+    (0..3).for_each(|_| house.append());
+    let counted = |house: &House| house.replicas.traffic_of(TOPIC_ID).records_in;
+    assert_eq!(counted(&house), 3);
+    house.reassign(&[OTHER]);
+    assert_eq!(counted(&house), 3, "the replica is gone");
+    house.reassign(&[ME]);
+    house.append();
+    assert_eq!(counted(&house), 4, "it is back");
+    house.commit_alone(MetadataRecord::RemoveTopic(RemoveTopicRecord { topic_id: TOPIC_ID }));
+    assert_eq!(counted(&house), 0, "there is no such topic");
+    assert_eq!(house.replicas.traffic().records_in, 4);
 }
