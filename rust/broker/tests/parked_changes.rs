@@ -19,6 +19,7 @@ use kafkalite_protocol::messages::elect_leaders::{ElectLeadersRequest, TopicPart
 use kafkalite_protocol::messages::find_coordinator::FindCoordinatorRequest;
 use kafkalite_protocol::messages::init_producer_id::InitProducerIdRequest;
 use kafkalite_protocol::messages::list_groups::ListGroupsRequest;
+use kafkalite_protocol::messages::list_partition_reassignments::ListPartitionReassignmentsRequest;
 use kafkalite_protocol::messages::metadata::{MetadataRequest, MetadataRequestTopic};
 use kafkalite_protocol::messages::offset_fetch::{OffsetFetchRequest, OffsetFetchRequestGroup};
 use std::collections::HashSet;
@@ -287,7 +288,7 @@ fn a_metadata_request_that_makes_a_topic_is_answered_when_the_topic_is_there() {
 fn what_is_asked_of_a_topic_that_is_being_made_is_decided_when_it_is_there() {
     let house = House::new(Arc::new(SystemClock::new()));
     let closed = house.close();
-    let mut clients: Vec<_> = (0..4).map(|_| Client::connect(&house.broker)).collect();
+    let mut clients: Vec<_> = (0..5).map(|_| Client::connect(&house.broker)).collect();
     clients[0].send(&create("t", 60_000), 7);
     house.wait_at_the_gate();
     let partitions = vec![TopicPartitions { topic: "t".into(), partitions: vec![0] }];
@@ -312,6 +313,8 @@ fn what_is_asked_of_a_topic_that_is_being_made_is_decided_when_it_is_there() {
     let delete = DeleteTopicsRequest { topics: vec![topic], timeout_ms: 60_000, ..<_>::default() };
     clients[3].send(&delete, 6);
     waiting(4);
+    clients[4].send(&ListPartitionReassignmentsRequest::default(), 0);
+    waiting(5);
     drop(closed);
     let (_, made) = clients[0].receive::<CreateTopicsRequest>(7).unwrap();
     assert_eq!(only(made).error_code, 0);
@@ -322,6 +325,8 @@ fn what_is_asked_of_a_topic_that_is_being_made_is_decided_when_it_is_there() {
     assert_eq!(moved.responses[0].partitions[0].error_code, 0);
     let (_, gone) = clients[3].receive::<DeleteTopicsRequest>(6).unwrap();
     assert_eq!(gone.responses[0].error_code, 0);
+    let (_, listed) = clients[4].receive::<ListPartitionReassignmentsRequest>(0).unwrap();
+    assert_eq!((listed.error_code, listed.topics.len()), (0, 0), "it is not moving");
     assert!(house.broker.rooms().controller.image().topic("t").is_none());
 }
 
