@@ -38,14 +38,10 @@ pub async fn run(shared: Arc<Shared>) {
     loop {
         images.borrow_and_update();
         let look_for_topics = follow_metadata(&shared, &mut missing);
-        ask(&shared, &mut questions);
+        let wake = ask(&shared, &mut questions);
         shared.fetch.notify_one();
         shared.settled.send_modify(|count| *count += 1);
-        let (lost, wake) = {
-            let subscription = shared.subscription.lock();
-            (subscription.without_position(), subscription.next_due(Instant::now()))
-        };
-        if !lost.is_empty() {
+        if !shared.subscription.lock().without_position().is_empty() {
             shared.buffer.call_attention();
         }
         tokio::select! {
@@ -60,7 +56,9 @@ pub async fn run(shared: Arc<Shared>) {
 
 /// Asks all questions that are due. A question is due again at the time that its answer gives.
 /// Without an answer it is due after twice the time that an answer may take.
-fn ask(shared: &Arc<Shared>, questions: &mut Questions) {
+///
+/// Returns when the next one is due, as of the same moment: one that comes due meanwhile counts.
+fn ask(shared: &Arc<Shared>, questions: &mut Questions) -> Option<Instant> {
     let now = Instant::now();
     let again = now + 2 * shared.config.client.connection.request_timeout;
     let mut subscription = shared.subscription.lock();
@@ -83,6 +81,7 @@ fn ask(shared: &Arc<Shared>, questions: &mut Questions) {
     for one in asked.chain(validations.iter().map(|(one, _)| one)) {
         subscription.retry_later(one, again);
     }
+    let wake = subscription.next_due(now);
     drop(subscription);
     if !doubtful.is_empty() {
         suspect_leaders(shared, &doubtful);
@@ -97,6 +96,7 @@ fn ask(shared: &Arc<Shared>, questions: &mut Questions) {
     for due in by_leader(shared, validations, |(one, _)| one) {
         questions.spawn(validate(Arc::clone(shared), due));
     }
+    wake
 }
 
 /// The leaders of these partitions, as far as is known, may be cut off from their cluster.

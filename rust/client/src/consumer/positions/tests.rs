@@ -11,9 +11,16 @@ use kafkalite_protocol::messages::offset_for_leader_epoch::{
 };
 
 use super::*;
+use crate::awaited;
 use crate::config::ConsumerConfig;
 use crate::consumer::subscription::{LeaderAndEpoch, Watermarks};
 use crate::runtime::Runtime;
+
+fn shared(broker: &FakeBroker) -> Arc<Shared> {
+    let servers = ("bootstrap.servers".to_owned(), broker.place.to_string());
+    let config = ConsumerConfig::from_pairs(&BTreeMap::from([servers])).expect("it is valid");
+    Shared::new(config, None)
+}
 
 /// A consumer stood still until the next metadata. The leader's answer had dropped the fetched
 /// records, and the question about the handed out ones was never sent.
@@ -30,9 +37,7 @@ fn what_was_handed_out_is_asked_about_right_after_what_was_only_fetched_was_drop
         }
         false => Answer::Usual,
     });
-    let servers = ("bootstrap.servers".to_owned(), broker.place.to_string());
-    let config = ConsumerConfig::from_pairs(&BTreeMap::from([servers])).expect("it is valid");
-    let shared = Shared::new(config, None);
+    let shared = shared(&broker);
     let (x, of_epoch_0) =
         (TopicPartition::new("x", 0), |offset| Position { offset, leader_epoch: 0 });
     {
@@ -62,4 +67,23 @@ fn what_was_handed_out_is_asked_about_right_after_what_was_only_fetched_was_drop
     let subscription = shared.subscription.lock();
     let wishes = subscription.fetchable(Instant::now(), 1);
     assert_eq!(wishes.first().map(|wish| wish.from), Some(of_epoch_0(2)));
+}
+
+/// A consumer stood still until the next metadata, where its thread had to wait for a core. The
+/// time to ask again came meanwhile, and a later look at the clock left out what was due by then.
+#[test]
+fn what_comes_due_while_questions_are_asked_is_asked_next() {
+    let broker = FakeBroker::start(|_| Answer::Usual);
+    let shared = shared(&broker);
+    let x = TopicPartition::new("x", 0);
+    {
+        let mut subscription = shared.subscription.lock();
+        subscription.set_wish(Wish::Assigned);
+        subscription.keep_only(&BTreeSet::from([x.clone()]), Status::NoPosition);
+        subscription.seek(&x, Position { offset: 2, leader_epoch: 1 });
+        subscription.see_leaders(|_| Some(LeaderAndEpoch { node: NODE, epoch: 0 }));
+    }
+    let wake = ask(&shared, &mut Questions::new()).expect("it asks again who leads");
+    awaited::until("the time to ask again comes", || Instant::now() > wake);
+    assert_eq!(ask(&shared, &mut Questions::new()).map(|next| next > wake), Some(true));
 }
