@@ -35,10 +35,13 @@ impl ReplicaManager {
         }
     }
 
-    /// Whether a partition that follows, and is behind, fetches nothing for now.
+    /// Whether a partition that follows, and is behind, fetches nothing for now. One that is in
+    /// sync always does: right after an election it is not known yet what it lacks.
     #[must_use]
     pub fn waits(&self, partition: &Partition) -> bool {
-        partition.throttled().follower() && self.is_exceeded(&self.throttles.follower)
+        partition.throttled().follower()
+            && self.is_exceeded(&self.throttles.follower)
+            && !partition.is_in_sync(self.config.local_id)
     }
 
     /// A partition that follows fetched so many bytes.

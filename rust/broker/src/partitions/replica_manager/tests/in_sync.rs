@@ -1,6 +1,7 @@
 //! Which replicas are proposed, and when.
 
 use super::*;
+use crate::config::{Throttled, ThrottledPartitions};
 use crate::fetch_sessions::{FetchTarget, TopicRef};
 use crate::metadata::ConfigResource;
 use crate::metadata::records::FenceBrokerRecord;
@@ -39,6 +40,25 @@ impl DelayedOperation for Asked {
     fn timeout_ms(&self) -> u64 {
         u64::MAX
     }
+}
+
+/// After an election it waited until other replicas here had paid for their bytes. Produces with
+/// acks=all waited with it, and then the leader took it out of the in-sync replicas.
+#[test]
+fn a_replica_that_is_in_sync_does_not_wait_for_the_throttle() {
+    let mut house = House::new(&[OTHER, ME]);
+    let replica = house.find().unwrap();
+    let all = Throttled { leader: ThrottledPartitions::All, follower: ThrottledPartitions::All };
+    replica.throttled().set(&all, 0);
+    let limit = BrokerConfig { follower_throttle_bytes: Some(1_000), ..BrokerConfig::default() };
+    house.replicas.limit_throttles(&limit);
+    house.replicas.fetched(&replica, 1_000_000);
+    assert!(!house.replicas.waits(&replica), "it is in sync");
+    let now = record(&[OTHER, ME], 1);
+    let partition = PartitionRecord { isr: vec![OTHER], ..now };
+    let change = PartitionChangeRecord { topic_id: TOPIC_ID, partition_index: 0, partition };
+    house.commit(MetadataRecord::PartitionChange(change));
+    assert!(house.replicas.waits(&replica), "it is not");
 }
 
 /// A deletion of records waits for every replica that is alive. It was answered at its time limit
