@@ -178,14 +178,15 @@ impl ProducerState {
         Some(Undo { producer_id, before })
     }
 
-    /// Takes over from `noted` each producer of which it knows more: a newer batch, or more batches
-    /// up to the same one. Compaction removes batches that a producer may still send again.
+    /// Takes over from `noted` each producer of which it knows more: a newer batch, or as many up
+    /// to the same one. Compaction removes batches that a producer may still send again; then what
+    /// was read in the log has older ones in their place.
     pub(crate) fn recall(&mut self, noted: Self) {
         let known = |entry: &ProducerEntry| {
             (entry.batches.back().map(|newest| newest.last_offset), entry.batches.len())
         };
         for (id, noted) in noted.producers {
-            if self.producers.get(&id).is_none_or(|entry| known(entry) < known(&noted)) {
+            if self.producers.get(&id).is_none_or(|entry| known(entry) <= known(&noted)) {
                 self.producers.insert(id, noted);
             }
         }

@@ -66,6 +66,22 @@ fn sequences_wrap() {
     assert_eq!(state.check(&batch(9, 0, 1, 1, 0)).unwrap(), None);
 }
 
+/// The log had the five batches of an older segment, and of the next one only the newest: the
+/// cleaner had removed the others. A producer that sent them again was refused.
+#[test]
+fn what_was_noted_takes_the_place_of_what_compaction_left() {
+    let mut read = state();
+    read.note(&batch(9, 3, 26, 2, 126));
+    let mut noted = state();
+    for i in 6..14 {
+        noted.note(&batch(9, 3, i * 2, 2, 100 + i64::from(i) * 2));
+    }
+    read.recall(noted);
+    for sequence in [18, 20, 22, 24, 26] {
+        assert!(read.check(&batch(9, 3, sequence, 2, 0)).unwrap().is_some(), "{sequence}");
+    }
+}
+
 #[test]
 fn undo_brings_back_what_was_known() {
     let mut state = state();
