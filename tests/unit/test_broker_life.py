@@ -38,7 +38,8 @@ def test_closed_brokers_leave_no_descriptors_and_no_threads() -> None:
         with kafkalite.Broker(topics="t", admin_port=0) as broker:
             assert api_versions_error(broker.bootstrap_servers) == 0
     deadline = time.monotonic() + PATIENCE_S
-    while held() != before:
+    # What an earlier test left may go meanwhile: fewer is no leak.
+    while any(now > was for now, was in zip(held(), before, strict=True)):
         assert time.monotonic() < deadline, f"descriptors and threads: {held()}, not {before}"
 
 
