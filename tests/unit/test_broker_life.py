@@ -17,16 +17,12 @@ from pathlib import Path
 import pytest
 
 import kafkalite
+from tests.harness.leaks import held, wait_for_no_more_than
 from tests.harness.process import PATIENCE_S
 from tests.unit.test_broker import Collected, both, collected, has_ended
 from tests.unit.test_serve import api_versions_error
 
 __all__ = ["collected"]
-
-
-def held() -> tuple[int, int]:
-    """How many descriptors and threads this process has."""
-    return len(os.listdir("/proc/self/fd")), len(os.listdir("/proc/self/task"))
 
 
 def test_closed_brokers_leave_no_descriptors_and_no_threads() -> None:
@@ -37,10 +33,7 @@ def test_closed_brokers_leave_no_descriptors_and_no_threads() -> None:
     for _ in range(10):
         with kafkalite.Broker(topics="t", admin_port=0) as broker:
             assert api_versions_error(broker.bootstrap_servers) == 0
-    deadline = time.monotonic() + PATIENCE_S
-    # What an earlier test left may go meanwhile: fewer is no leak.
-    while any(now > was for now, was in zip(held(), before, strict=True)):
-        assert time.monotonic() < deadline, f"descriptors and threads: {held()}, not {before}"
+    wait_for_no_more_than(before)
 
 
 def test_a_child_ends_with_its_parent_while_a_worker_of_the_parent_lives() -> None:

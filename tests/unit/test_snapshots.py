@@ -6,7 +6,6 @@ import json
 import os
 import socket
 import threading
-import time
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +17,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 import kafkalite
 from kafkalite.errors import IllegalStateError, InvalidArgumentError
 from tests.harness import reading
+from tests.harness.leaks import held, wait_for_no_more_than
 from tests.harness.process import PATIENCE_S
 
 GROUP = "billing"
@@ -328,11 +328,6 @@ def test_a_broker_starts_on_the_folder_of_a_snapshot(
         assert values(broker) == TEN
 
 
-def held() -> tuple[int, int]:
-    """How many descriptors and threads this process has."""
-    return len(os.listdir("/proc/self/fd")), len(os.listdir("/proc/self/task"))
-
-
 def files_of(tmp_path: Path) -> list[Path]:
     """The directories of brokers, and the snapshots."""
     return sorted([*tmp_path.iterdir(), *(tmp_path / "data" / ".kafkalite-snapshots").iterdir()])
@@ -347,9 +342,7 @@ def test_forks_leave_no_files_descriptors_and_threads(
     for _ in range(10):
         seeded.fork(snapshot).close()
     snapshot.delete()
-    deadline = time.monotonic() + PATIENCE_S
-    while held() != before:
-        assert time.monotonic() < deadline, f"descriptors and threads: {held()}, not {before}"
+    wait_for_no_more_than(before)
     assert files_of(tmp_path) == files
 
 
