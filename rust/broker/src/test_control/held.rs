@@ -105,15 +105,6 @@ impl Holding {
         next
     }
 
-    /// Whether a request of this connection is held, and not only behind another.
-    pub fn holds_request_of(&self, connection_id: u64) -> bool {
-        let is_of_it = |held: &(u64, Held)| match &held.1 {
-            Held::Request(request) => request.context.connection_id == connection_id,
-            _ => false,
-        };
-        self.0.lock().held.values().any(is_of_it)
-    }
-
     /// Takes what a ticket is for.
     pub fn take(&self, ticket: u64) -> Option<(u64, Held)> {
         self.0.lock().held.remove(&ticket)

@@ -67,8 +67,10 @@ struct OnAnswer {
 enum Way {
     /// It goes to its handler.
     On(Request),
-    /// It was answered, or it is held.
+    /// It was answered, or it gets no answer.
     Ended,
+    /// It is held. What lets it go lets those go that are behind it.
+    Held,
 }
 
 impl TestControl {
@@ -95,19 +97,25 @@ impl TestControl {
         }
     }
 
-    /// Lets faults strike a request. Those up to `done` that hold requests have held it.
-    fn strike(self: &Arc<Self>, rooms: &Rooms, request: Request, done: u64) {
+    /// Lets faults strike a request. Those up to `done` that hold requests have held it. Whether it
+    /// is held: by now another thread may have let it go.
+    fn strike(self: &Arc<Self>, rooms: &Rooms, request: Request, done: u64) -> bool {
         let seen = noted(&request);
         let way = match known(&request) {
             Some(known) => self.strike_known(rooms, request, known, seen.as_ref(), done),
             None => Way::On(request),
         };
-        let Way::On(request) = way else { return };
+        let request = match way {
+            Way::On(request) => request,
+            Way::Ended => return false,
+            Way::Held => return true,
+        };
         let peer = request.context.peer;
         if let Err(error) = handlers::run(rooms, request) {
             tracing::warn!(%peer, %error, "connection is closed");
         }
         self.note_handled(seen.as_ref());
+        false
     }
 
     fn strike_known(
@@ -177,11 +185,11 @@ impl TestControl {
             match (turn, kind) {
                 (Turn::Hold, Kind::Delay) => {
                     self.delay(&fault, Held::Request(Box::new(request)));
-                    return Way::Ended;
+                    return Way::Held;
                 }
                 (Turn::Hold, _) => {
                     self.hold(&fault, Held::Request(Box::new(request)));
-                    return Way::Ended;
+                    return Way::Held;
                 }
                 (_, Kind::Blackhole) => {
                     self.hold(&fault, Held::Unanswered(request.responder));
@@ -353,12 +361,10 @@ impl TestControl {
             Held::Request(request) => {
                 let connection_id = request.context.connection_id;
                 let Some(rooms) = self.rooms() else { return };
-                self.strike(&rooms, *request, fault);
+                let mut is_held = self.strike(&rooms, *request, fault);
                 // Those behind it: they meet every fault, and may be held again.
-                while !self.holding.holds_request_of(connection_id)
-                    && let Some(next) = self.holding.next_of(connection_id)
-                {
-                    self.strike(&rooms, next, 0);
+                while !is_held && let Some(next) = self.holding.next_of(connection_id) {
+                    is_held = self.strike(&rooms, next, 0);
                 }
             }
         }
