@@ -276,8 +276,11 @@ class Broker(UnderTest):
             else:
                 # What is removed need not be complete.
                 self.kill()
-            if self._close is not None:
-                self._close()
+            if self._close is not None and (alive := self._close.peek()) is not None:
+                # Not called: a finalizer that Ctrl-C interrupts is never called again.
+                _, end, arguments, _ = alive
+                end(*arguments)
+                self._close.detach()
             self._engine, self._close, self._temporary = None, None, None
 
     def wait_ready(self, timeout: float = 10.0) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import select
+import shutil
 import signal
 import subprocess
 import sys
@@ -238,3 +239,25 @@ def test_a_forked_process_knows_where_the_broker_of_its_parent_serves() -> None:
             signal.alarm(int(PATIENCE_S))
             os._exit(7 if api_versions_error(broker.bootstrap_servers) == 0 else 8)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+
+
+def test_a_close_that_ctrl_c_interrupts_is_finished_by_the_next(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The temporary directory stayed: what removes it was taken for done."""
+    broker = kafkalite.Broker()
+    broker.start()
+    directory = broker.data_dir
+    assert directory is not None
+
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(shutil, "rmtree", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            broker.close()
+    assert directory.exists()
+    broker.close()
+    assert not directory.exists()
+    assert broker.data_dir is None
