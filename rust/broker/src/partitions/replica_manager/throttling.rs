@@ -35,8 +35,8 @@ impl ReplicaManager {
         }
     }
 
-    /// Whether a partition that follows, and is behind, fetches nothing for now. One that is in
-    /// sync always does: right after an election it is not known yet what it lacks.
+    /// Whether a partition that follows, and is behind, fetches nothing for now. A replica in sync
+    /// always fetches: right after an election it is not known yet what it lacks.
     #[must_use]
     pub fn waits(&self, partition: &Partition) -> bool {
         partition.throttled().follower()
