@@ -11,8 +11,8 @@ use crate::error::ClientError;
 pub fn may_pass(cluster: &Cluster, error: &ClientError) -> bool {
     // The member must join first; its group's task does.
     let rebalancing = error.code() == Some(ErrorCode::RebalanceInProgress);
-    let nobody = matches!(error, ClientError::NoBrokerReachable { .. });
-    let unreachable = nobody && !cluster.was_reached();
+    let no_broker = matches!(error, ClientError::NoBrokerReachable { .. });
+    let unreachable = no_broker && !cluster.was_reached();
     let passes = error.retriable() || error.is_transport();
     passes && !rebalancing && !unreachable
 }

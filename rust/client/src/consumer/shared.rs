@@ -126,8 +126,8 @@ impl Shared {
     /// Whether waiting does not mend an error: a final refusal, or that no broker was ever reached.
     /// Other errors are tried again.
     pub(crate) fn is_final(&self, error: &ClientError) -> bool {
-        let nobody = matches!(error, ClientError::NoBrokerReachable { .. });
-        !error.retriable() || (nobody && !self.cluster.was_reached())
+        let no_broker = matches!(error, ClientError::NoBrokerReachable { .. });
+        !error.retriable() || (no_broker && !self.cluster.was_reached())
     }
 
     /// Keeps for the next caller an error that waiting does not mend.
