@@ -35,7 +35,7 @@ pub fn auto_topic(name: &str, config: &BrokerConfig, image: &MetadataImage) -> O
         let reserved = name == CLUSTER_METADATA_TOPIC || INTERNAL_TOPICS.contains(&name);
         return (!reserved).then_some(topic);
     }
-    let registered = i16::try_from(image.alive_brokers().count()).unwrap_or(i16::MAX);
+    let registered = i16::try_from(image.brokers.len()).unwrap_or(i16::MAX);
     let own = |(key, value): (&str, String)| (key.to_owned(), Some(value));
     let configs = [
         ("cleanup.policy", "compact".to_owned()),

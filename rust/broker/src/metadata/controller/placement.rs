@@ -4,10 +4,12 @@
 //! the one before, so leaders spread evenly. Its followers are the next brokers in racks
 //! that it has not, then any. After each turn of the circle the followers begin one further on: two
 //! brokers do not share all their partitions. Turns count the partitions of the whole cluster.
+//! Fenced brokers follow where those that serve are too few, so topics are made while a broker
+//! restarts.
 //! Source: the role of Kafka's `StripedReplicaPlacer`.
 
 use super::super::error::ApiError;
-use super::super::image::{MetadataImage, UNASSIGNED};
+use super::super::image::{BrokerImage, MetadataImage, UNASSIGNED};
 use super::super::records::PartitionRecord;
 use kafkalite_protocol::ErrorCode;
 use std::collections::{BTreeMap, HashSet, VecDeque};
@@ -16,7 +18,7 @@ use std::collections::{BTreeMap, HashSet, VecDeque};
 /// already.
 ///
 /// # Errors
-/// `INVALID_REPLICATION_FACTOR`: there are fewer brokers than that.
+/// `INVALID_REPLICATION_FACTOR`: fewer brokers than that are registered, or none serves.
 pub fn place(
     image: &MetadataImage,
     turn: usize,
@@ -24,20 +26,37 @@ pub fn place(
     replication_factor: i16,
 ) -> Result<Vec<PartitionRecord>, ApiError> {
     let wanted = usize::try_from(replication_factor).unwrap_or(0);
-    let alive = image.alive_brokers().count();
-    if wanted > alive || wanted == 0 {
-        let message = format!(
-            "Unable to replicate the partition {replication_factor} time(s): The target \
-             replication factor of {replication_factor} cannot be reached because only {} \
-             broker(s) are registered or some brokers have all their log directories cordoned.",
-            alive
-        );
-        return Err(ApiError::new(ErrorCode::InvalidReplicationFactor, message));
+    let registered = image.brokers.len();
+    let refuse = |reason: String| {
+        let times = format!("Unable to replicate the partition {replication_factor} time(s)");
+        Err(ApiError::new(ErrorCode::InvalidReplicationFactor, format!("{times}: {reason}")))
+    };
+    if wanted > registered || wanted == 0 {
+        return refuse(format!(
+            "The target replication factor of {replication_factor} cannot be reached because only \
+             {registered} broker(s) are registered or some brokers have all their log directories \
+             cordoned."
+        ));
     }
-    let circle = circle(image);
+    let serving = circle(image.alive_brokers());
+    if serving.is_empty() {
+        return refuse(
+            "All brokers are currently fenced, or have all their log directories cordoned."
+                .to_owned(),
+        );
+    }
+    let fenced = circle(image.brokers.values().filter(|broker| broker.fenced));
+    let partition = |turn: usize| {
+        let mut chosen = replicas(&serving, turn, wanted.min(serving.len()));
+        let isr = ids(&chosen);
+        if chosen.len() < wanted {
+            let (first, last) = fenced.split_at(turn % fenced.len());
+            choose(&mut chosen, &[last, first].concat(), wanted);
+        }
+        PartitionRecord { isr, ..new_partition(ids(&chosen)) }
+    };
     let count = usize::try_from(count).unwrap_or(0);
-    let turns = turn..turn.saturating_add(count);
-    Ok(turns.map(|turn| new_partition(replicas(&circle, turn, wanted))).collect())
+    Ok((turn..turn.saturating_add(count)).map(partition).collect())
 }
 
 /// A broker and its rack; one without a rack is a rack of its own.
@@ -47,10 +66,14 @@ struct Candidate<'a> {
     rack: Result<&'a str, i32>,
 }
 
-/// All brokers that serve, one of each rack after the other.
-fn circle(image: &MetadataImage) -> Vec<Candidate<'_>> {
-    let mut racks: BTreeMap<Result<&str, i32>, VecDeque<Candidate<'_>>> = BTreeMap::new();
-    for broker in image.alive_brokers() {
+fn ids(candidates: &[Candidate<'_>]) -> Vec<i32> {
+    candidates.iter().map(|one| one.id).collect()
+}
+
+/// These brokers, one of each rack after the other.
+fn circle<'a>(brokers: impl Iterator<Item = &'a BrokerImage>) -> Vec<Candidate<'a>> {
+    let mut racks: BTreeMap<Result<&str, i32>, VecDeque<Candidate<'a>>> = BTreeMap::new();
+    for broker in brokers {
         let rack = broker.rack.as_deref().ok_or(broker.id);
         racks.entry(rack).or_default().push_back(Candidate { id: broker.id, rack });
     }
@@ -63,15 +86,15 @@ fn circle(image: &MetadataImage) -> Vec<Candidate<'_>> {
 }
 
 /// The replicas of the partition whose turn it is; `count` is at most the length of the circle.
-fn replicas(circle: &[Candidate<'_>], turn: usize, count: usize) -> Vec<i32> {
+fn replicas<'a>(circle: &[Candidate<'a>], turn: usize, count: usize) -> Vec<Candidate<'a>> {
     let leader = circle[turn % circle.len()];
     let others = circle.len().saturating_sub(1).max(1);
     let shift = turn / circle.len() % others;
     let followers = (0..others).map(|at| circle[(turn + 1 + (shift + at) % others) % circle.len()]);
-    let followers: Vec<Candidate<'_>> = followers.collect();
+    let followers: Vec<Candidate<'a>> = followers.collect();
     let mut chosen = vec![leader];
     choose(&mut chosen, &followers, count);
-    chosen.iter().map(|one| one.id).collect()
+    chosen
 }
 
 /// Adds brokers in their order until `count` are chosen: first those in racks that no other one is
@@ -91,11 +114,11 @@ fn choose<'a>(chosen: &mut Vec<Candidate<'a>>, among: &[Candidate<'a>], count: u
 /// The replicas `now` of the partition whose turn it is, with as many more on brokers that serve as
 /// make `count`. They stand in the order of a new partition, so leaders spread evenly as well.
 pub fn grown(image: &MetadataImage, turn: usize, now: &[i32], count: usize) -> Vec<i32> {
-    let circle = circle(image);
+    let circle = circle(image.alive_brokers());
     if circle.is_empty() {
         return now.to_vec();
     }
-    let order = replicas(&circle, turn, circle.len());
+    let order = ids(&replicas(&circle, turn, circle.len()));
     let candidate = |id: &i32| {
         let rack = image.brokers.get(id).and_then(|broker| broker.rack.as_deref());
         Candidate { id: *id, rack: rack.ok_or(*id) }
@@ -105,7 +128,7 @@ pub fn grown(image: &MetadataImage, turn: usize, now: &[i32], count: usize) -> V
     choose(&mut chosen, &among, count);
     let place = |one: &Candidate<'_>| order.iter().position(|id| *id == one.id);
     chosen.sort_by_key(|one| place(one).unwrap_or(usize::MAX));
-    chosen.iter().map(|one| one.id).collect()
+    ids(&chosen)
 }
 
 /// A new, empty partition: all replicas are in sync, the first one leads, and each broker may

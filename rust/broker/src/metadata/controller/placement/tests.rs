@@ -72,18 +72,49 @@ fn more_replicas_than_brokers_are_refused() {
     assert!(refused.message.unwrap().contains("only 2 broker(s) are registered"));
 }
 
-#[test]
-fn replicas_on_fenced_brokers_are_not_in_sync_and_none_is_placed_there() {
-    let image = cluster(&[None; 3]);
-    let fence = |broker_id| {
-        let epoch = image.brokers[&broker_id].epoch;
-        MetadataRecord::FenceBroker(FenceBrokerRecord { broker_id, epoch })
+/// Where these brokers are fenced.
+fn fenced(image: &MetadataImage, brokers: &[i32]) -> MetadataImage {
+    let fence = |broker_id: &i32| {
+        let epoch = image.brokers[broker_id].epoch;
+        MetadataRecord::FenceBroker(FenceBrokerRecord { broker_id: *broker_id, epoch })
     };
-    let records = vec![fence(1), fence(3)];
+    let records = brokers.iter().map(fence).collect();
     let batch = RecordsBatch { base_offset: image.offset + 1, epoch: 1, timestamp_ms: 0, records };
-    let image = image.with_batch(&batch).unwrap();
+    image.with_batch(&batch).unwrap()
+}
+
+#[test]
+fn fenced_brokers_follow_where_too_few_serve_and_are_not_in_sync() {
+    let racks = [Some("a"), Some("b"), Some("a"), Some("b"), Some("c")];
+    let image = fenced(&cluster(&racks), &[3, 4, 5]);
+    assert_eq!(placed(&image, 0, 2, 2), [[1, 2], [2, 1]]);
+    let partitions = place(&image, 0, 30, 3).unwrap();
+    for partition in &partitions {
+        // The third rack comes before two brokers of one rack.
+        assert!(partition.replicas[..2] == [1, 2] || partition.replicas[..2] == [2, 1]);
+        assert_eq!(partition.replicas[2..], [5]);
+        assert_eq!(partition.isr, partition.replicas[..2]);
+        assert_eq!(partition.leader, partition.replicas[0]);
+    }
+    let partitions = placed(&image, 0, 30, 4);
+    let has = |id: i32| partitions.iter().filter(|replicas| replicas.contains(&id)).count();
+    assert_eq!((has(3), has(4), has(5)), (20, 10, 30));
+    let all = place(&image, 0, 1, 5).unwrap().remove(0);
+    assert_eq!((all.replicas.len(), all.isr.len()), (5, 2));
+    assert!(place(&image, 0, 1, 6).unwrap_err().message.unwrap().contains("only 5 broker(s)"));
+}
+
+#[test]
+fn nothing_is_placed_where_no_broker_serves() {
+    let refused = place(&fenced(&cluster(&[None; 2]), &[1, 2]), 0, 1, 1).unwrap_err();
+    assert_eq!(refused.code, ErrorCode::InvalidReplicationFactor);
+    assert!(refused.message.unwrap().contains("All brokers are currently fenced"));
+}
+
+#[test]
+fn replicas_that_the_request_puts_on_fenced_brokers_are_not_in_sync() {
+    let image = fenced(&cluster(&[None; 3]), &[1, 3]);
     assert_eq!(placed(&image, 0, 2, 1), [[2], [2]]);
-    assert!(place(&image, 0, 1, 2).is_err());
     let partition = assigned(&image, 0, &[1, 2, 3], None).unwrap();
     assert_eq!((partition.leader, partition.isr), (2, vec![2]));
     assert_eq!(partition.replicas, [1, 2, 3]);
