@@ -6,8 +6,9 @@
 //! is never held up, though its bytes count.
 //!
 //! Kafka compares the rate of the last 10 seconds with the limit. Here the bytes of one second may
-//! be had at once. After more, nothing is copied until the time for them has passed. So the rate is
-//! the same over time, without a burst when a limit begins.
+//! be had at once. After more, nothing is copied until the time for them has passed, but no longer
+//! than 10 seconds. So the rate is the same over time, without a burst when a limit begins, and
+//! what replicas in sync have had does not hold up the others for minutes.
 //! Source: Kafka's `ReplicationQuotaManager`; KIP-73.
 
 use crate::config::Throttled;
@@ -15,6 +16,9 @@ use parking_lot::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 const SECOND_NS: u64 = 1_000_000_000;
+
+/// So many seconds' bytes are paid off at most: Kafka's window forgets what is older.
+const MOST_OWED_S: i64 = 10;
 
 /// The directions in which this broker copies.
 #[derive(Debug, Default)]
@@ -50,8 +54,9 @@ impl Throttle {
         let mut budget = self.budget.lock();
         if budget.as_ref().map(|known| known.bytes_per_second) != bytes_per_second {
             *budget = bytes_per_second.map(|bytes_per_second| {
-                let left = i64::try_from(bytes_per_second).unwrap_or(i64::MAX);
-                Budget { bytes_per_second, left, at_ns: now_ns }
+                let mut budget = Budget { bytes_per_second, left: 0, at_ns: now_ns };
+                budget.left = budget.burst();
+                budget
             });
         }
     }
@@ -65,7 +70,8 @@ impl Throttle {
     pub fn record(&self, bytes: u64, now_ns: u64) {
         if let Some(budget) = &mut *self.budget.lock() {
             budget.refill(now_ns);
-            budget.left = budget.left.saturating_sub_unsigned(bytes);
+            let least = budget.burst().saturating_mul(-MOST_OWED_S);
+            budget.left = budget.left.saturating_sub_unsigned(bytes).max(least);
         }
     }
 
@@ -79,6 +85,11 @@ impl Throttle {
 }
 
 impl Budget {
+    /// What may be had at once: the bytes of one second.
+    fn burst(&self) -> i64 {
+        i64::try_from(self.bytes_per_second).unwrap_or(i64::MAX)
+    }
+
     fn refill(&mut self, now_ns: u64) {
         let elapsed_ns = u128::from(now_ns.saturating_sub(self.at_ns));
         let earned = elapsed_ns * u128::from(self.bytes_per_second) / u128::from(SECOND_NS);
@@ -88,8 +99,7 @@ impl Budget {
         };
         // What is less than a byte counts the next time.
         if earned > 0 || self.bytes_per_second == 0 {
-            let most = i64::try_from(self.bytes_per_second).unwrap_or(i64::MAX);
-            self.left = self.left.saturating_add_unsigned(earned).min(most);
+            self.left = self.left.saturating_add_unsigned(earned).min(self.burst());
             self.at_ns = now_ns;
         }
     }

@@ -21,6 +21,17 @@ fn bytes_of_one_second_may_be_had_at_once_and_more_is_paid_off() {
 }
 
 #[test]
+fn no_more_than_ten_seconds_are_paid_off() {
+    let throttle = Throttle::default();
+    throttle.limit(Some(1_000), 0);
+    for ms in 0..100 {
+        throttle.record(1 << 20, ms * MS);
+    }
+    assert!(throttle.is_exceeded(10_000 * MS));
+    assert!(!throttle.is_exceeded(10_101 * MS));
+}
+
+#[test]
 fn a_slow_limit_counts_parts_of_a_byte() {
     let throttle = Throttle::default();
     throttle.limit(Some(1), 0);
