@@ -100,7 +100,11 @@ impl Moves {
     }
 
     fn forget(&self, of: &Arc<Move>) {
-        self.running.lock().remove(&of.key());
+        let mut running = self.running.lock();
+        // Another move of the replica may have begun since.
+        if running.get(&of.key()).is_some_and(|known| Arc::ptr_eq(known, of)) {
+            running.remove(&of.key());
+        }
     }
 
     /// Whether a replica that was in the directory at `place` may have to go back there.
@@ -261,7 +265,6 @@ impl ReplicaManager {
     fn abandon(&self, running: &Arc<Move>, stage: &mut Stage, why: &str) {
         *stage = Stage::Ended;
         *running.twice.lock() = None;
-        self.moves.forget(running);
         let log = running.partition.log();
         let path = log.path();
         tracing::info!(log = %path.display(), why, "replica does not move");
@@ -278,6 +281,8 @@ impl ReplicaManager {
         if let Err(error) = removed.map_err(|error| log_dir.judge(error)) {
             tracing::warn!(%error, "the note of a move stays");
         }
+        // Last: the next move of this replica must not begin before compaction may go on.
+        self.moves.forget(running);
     }
 
     /// Removes the directory that a replica was in. Whether that is done, or its disk failed: the
