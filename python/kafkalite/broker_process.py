@@ -27,6 +27,10 @@ if TYPE_CHECKING:
 
 #: Seconds until a started child must serve, and until a stopped one must be gone.
 _PATIENCE_S = 30.0
+#: Seconds that a command may take which reads and writes what the broker has. A child that dies
+#: meanwhile closes the connection.
+_WORK_S = 600.0
+_WORK = ("/snapshots", "/clock/advance")
 #: Time limit of a request for its last requests, in seconds.
 _ASKING_S = 2.0
 #: What runs the command line.
@@ -128,7 +132,9 @@ class BrokerProcess:
             raise IllegalStateError(text, hint="give it a port: Broker(admin_port=0).")
         import http.client
 
-        connection = http.client.HTTPConnection(url.removeprefix("http://"), timeout=_PATIENCE_S)
+        is_work = method == "POST" and path in _WORK
+        timeout = _WORK_S if is_work else _PATIENCE_S
+        connection = http.client.HTTPConnection(url.removeprefix("http://"), timeout=timeout)
         try:
             connection.request(method, f"/api/v1{path}", body)
             answer = connection.getresponse()

@@ -15,7 +15,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 import kafkalite
-from kafkalite.errors import IllegalStateError, InvalidArgumentError
+from kafkalite.errors import ConnectionLostError, IllegalStateError, InvalidArgumentError
 from tests.harness import reading
 from tests.harness.leaks import held, wait_for_no_more_than
 from tests.harness.process import PATIENCE_S
@@ -272,6 +272,19 @@ def end_at(servers: str) -> int:
         return int(end)
     finally:
         consumer.close()
+
+
+def test_what_takes_a_child_process_long_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    options: dict[str, Any] = {"topics": ["t"], "in_process": False, "admin_port": 0}
+    with kafkalite.Broker(**options) as broker:
+        # As if the child had taken longer than that.
+        monkeypatch.setattr("kafkalite.broker_process._PATIENCE_S", 1e-6)
+        with pytest.raises(ConnectionLostError):
+            len(broker.faults)
+        snapshot = broker.snapshot()
+        assert broker.clock.advance("1h")
+        monkeypatch.undo()
+        snapshot.delete()
 
 
 @pytest.mark.parametrize("in_process", [True, False])
