@@ -7,8 +7,8 @@
 //!
 //! Kafka compares the rate of the last 10 seconds with the limit. Here the bytes of one second may
 //! be had at once. After more, nothing is copied until the time for them has passed, but no longer
-//! than 10 seconds. So the rate is the same over time, without a burst when a limit begins, and
-//! what replicas in sync have had does not hold up the others for minutes.
+//! than 10 seconds. So the rate is the same over time, without a burst when a limit begins. What
+//! replicas in sync have had does not hold up the others for minutes.
 //! Source: Kafka's `ReplicationQuotaManager`; KIP-73.
 
 use crate::config::Throttled;

@@ -100,11 +100,8 @@ impl Moves {
     }
 
     fn forget(&self, of: &Arc<Move>) {
-        let mut running = self.running.lock();
         // Another move of the replica may have begun since.
-        if running.get(&of.key()).is_some_and(|known| Arc::ptr_eq(known, of)) {
-            running.remove(&of.key());
-        }
+        self.running.lock().retain(|_, known| !Arc::ptr_eq(known, of));
     }
 
     /// Whether a replica that was in the directory at `place` may have to go back there.
@@ -265,14 +262,12 @@ impl ReplicaManager {
     fn abandon(&self, running: &Arc<Move>, stage: &mut Stage, why: &str) {
         *stage = Stage::Ended;
         *running.twice.lock() = None;
-        let log = running.partition.log();
-        let path = log.path();
+        let (log, path) = (running.partition.log(), running.partition.log().path());
         tracing::info!(log = %path.display(), why, "replica does not move");
         let dir = self.dirs.iter().nth(running.target).expect("a place among the directories");
         let name = dir.free_name(&running.name(), hex(running.id), DELETED);
-        let storage = dir.log_dir().storage();
         match running.copy.abandon(log, &name) {
-            Ok(path) => self.remove_later(path.to_path_buf(), storage, 0),
+            Ok(path) => self.remove_later(path.to_path_buf(), dir.log_dir().storage(), 0),
             Err(error) => tracing::warn!(%error, "the copy of a log stays until the next start"),
         }
         // It says nothing without a copy that says the same.
@@ -281,7 +276,7 @@ impl ReplicaManager {
         if let Err(error) = removed.map_err(|error| log_dir.judge(error)) {
             tracing::warn!(%error, "the note of a move stays");
         }
-        // Last: the next move of this replica must not begin before compaction may go on.
+        // Last: the next move must not begin before compaction may go on.
         self.moves.forget(running);
     }
 
