@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
 
 import kafkalite as kl
 from tests.harness.patience import eventually
@@ -15,7 +16,9 @@ DEFAULTS = {"default.replication.factor": "3", "min.insync.replicas": "2"}
 @pytest.mark.parametrize("asked", ["created", "grown", "produced"])
 def test_a_topic_of_three_replicas_is_made_while_a_broker_is_away(asked: str) -> None:
     with kl.Cluster(config=DEFAULTS, topics=["old"]) as cluster:
-        servers = {"bootstrap.servers": cluster.bootstrap_servers}
+        servers: dict[str, str | int | float | bool] = {
+            "bootstrap.servers": cluster.bootstrap_servers
+        }
         admin, partition = AdminClient(servers), 0
         away = cluster.brokers[2]
         away.stop()

@@ -92,6 +92,7 @@ pub(super) fn open(
         listeners: advertised(config, listeners),
         rack: config.broker_rack.clone(),
         log_dirs: here.iter().map(|(id, _)| *id).collect(),
+        has_all_dirs: Some(lost.is_empty()),
         quorum_dir: directory_id,
         clean_epoch: clean_epoch(&here).filter(|_| lost.is_empty()),
         supported: supported.clone(),
@@ -145,7 +146,8 @@ impl Opened {
         let known = broker.map(|broker| &broker.log_dirs[..]).unwrap_or_default();
         let away: Vec<&Uuid> = known.iter().filter(|known| !ids.contains(known)).collect();
         if !away.is_empty() {
-            let hint = "its partitions answer KAFKA_STORAGE_ERROR until it is back in log.dirs.";
+            let hint = "a partition without another replica answers KAFKA_STORAGE_ERROR until it \
+                        is back in log.dirs; the others are copied from their leaders.";
             tracing::error!(directory_ids = ?away, hint, "a log directory is not here any more");
         }
         let log_dirs = LogDirs::new(here, lost, !away.is_empty());

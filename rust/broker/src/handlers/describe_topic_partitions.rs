@@ -152,6 +152,7 @@ fn partition(
     partition: &PartitionImage,
 ) -> DescribeTopicPartitionsResponsePartition {
     let led = image.is_alive(partition.leader);
+    let last_known = Some(partition.last_leader).into_iter().filter(|id| *id != -1);
     let error = if led { ErrorCode::None } else { ErrorCode::LeaderNotAvailable };
     DescribeTopicPartitionsResponsePartition {
         error_code: error.code(),
@@ -161,7 +162,7 @@ fn partition(
         replica_nodes: partition.replicas.clone(),
         isr_nodes: partition.isr.clone(),
         eligible_leader_replicas: Some(partition.elr.clone()),
-        last_known_elr: Some(Vec::new()),
+        last_known_elr: Some(last_known.collect()),
         offline_replicas: offline(image, partition),
     }
 }

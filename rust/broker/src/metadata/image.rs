@@ -108,6 +108,8 @@ pub struct PartitionImage {
     pub adding_replicas: Vec<i32>,
     /// Replicas that a reassignment removes.
     pub removing_replicas: Vec<i32>,
+    /// Who led last, while no broker leads; -1 is none.
+    pub last_leader: i32,
 }
 
 impl Default for MetadataImage {
@@ -412,6 +414,7 @@ impl TryFrom<&PartitionRecord> for PartitionImage {
             elr: record.elr.clone(),
             adding_replicas: record.adding_replicas.clone(),
             removing_replicas: record.removing_replicas.clone(),
+            last_leader: record.last_leader,
         })
     }
 }
@@ -428,6 +431,7 @@ impl From<&PartitionImage> for PartitionRecord {
             elr: image.elr.clone(),
             adding_replicas: image.adding_replicas.clone(),
             removing_replicas: image.removing_replicas.clone(),
+            last_leader: image.last_leader,
         }
     }
 }

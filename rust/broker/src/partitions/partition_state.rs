@@ -30,7 +30,7 @@ pub use in_sync::{FollowerFetch, IsrProposal};
 pub enum CommitStatus {
     /// The batch is not as safe yet as was asked for.
     Pending,
-    /// The batch is as safe as was asked for, in the epoch in which it was appended.
+    /// The batch is as safe as was asked for, and this broker has led since it was appended.
     Committed,
     /// The outcome stays unknown: the answer is this error. The batch may be in the log or not.
     Lost(ErrorCode),
@@ -49,6 +49,8 @@ pub struct PartitionState {
     moved_at: Option<Offset>,
     leader: i32,
     leader_epoch: LeaderEpoch,
+    /// This broker has led from this epoch on, and no other one in between.
+    led_since: LeaderEpoch,
     is_gone: bool,
     in_sync: InSync,
     /// The newest reported end of this broker's own log.
@@ -74,6 +76,7 @@ impl PartitionState {
             moved_at: None,
             leader: -1,
             leader_epoch: LeaderEpoch::UNKNOWN,
+            led_since: LeaderEpoch::UNKNOWN,
             is_gone: false,
             in_sync: InSync::new(local_id),
             log_end,
@@ -102,9 +105,8 @@ impl PartitionState {
     }
 
     /// Follows the control plane's image; `log_end` is what the log told when it took its new role.
-    /// An image older than the last one changes nothing.
-    ///
-    /// Returns the high watermark if it moved: a smaller in-sync set may let it pass.
+    /// An image older than the last one changes nothing. Returns the high watermark if it moved: a
+    /// smaller in-sync set may let it pass.
     pub fn follow_image(
         &mut self,
         image: &PartitionImage,
@@ -119,6 +121,9 @@ impl PartitionState {
         let begins = image.leader == self.local_id && image.leader_epoch > self.leader_epoch;
         self.is_noted = image.assignment(self.local_id) == Assignment::Directory(self.directory);
         self.moved_at = self.moved_at.filter(|_| !self.is_noted);
+        if begins && !(self.is_leader() && image.leader_epoch.0 == self.leader_epoch.0 + 1) {
+            self.led_since = image.leader_epoch;
+        }
         self.leader = image.leader;
         self.leader_epoch = image.leader_epoch;
         self.in_sync.follow_image(image, begins);
@@ -279,9 +284,8 @@ impl PartitionState {
         })
     }
 
-    /// The outcome for acks=all of a batch that was appended in `epoch` and ends at `end`. The
-    /// batch is committed when the high watermark passes it while this broker leads in that same
-    /// epoch.
+    /// The outcome for acks=all of a batch that was appended in `epoch` and ends at `end`: committed
+    /// when the high watermark passes it while this broker leads, as it has done since that epoch.
     #[must_use]
     pub fn commit_status(&self, end: Offset, epoch: LeaderEpoch) -> CommitStatus {
         self.status(epoch, self.high_watermark >= end)
@@ -310,9 +314,10 @@ impl PartitionState {
     }
 
     fn status(&self, epoch: LeaderEpoch, is_safe: bool) -> CommitStatus {
-        // The log changes its role first: from then on nothing of the epoch is promised.
-        let leads = self.is_leader() && self.leader_epoch == epoch && self.log_end.epoch == epoch;
-        match (leads, is_safe) {
+        let has_led = self.is_leader() && (self.led_since..=self.leader_epoch).contains(&epoch);
+        // The log changes its role first: whether this broker leads on is seen a moment later.
+        let is_certain = self.log_end.epoch <= self.leader_epoch;
+        match (has_led && self.log_end.epoch >= self.leader_epoch, is_safe && is_certain) {
             (false, _) => CommitStatus::Lost(ErrorCode::NotLeaderOrFollower),
             (true, true) => CommitStatus::Committed,
             (true, false) => CommitStatus::Pending,
@@ -448,8 +453,7 @@ impl PartitionState {
         self.in_sync.end_of(id)
     }
 
-    /// Whether a fresh leader's high watermark has not yet reached its own epoch: it cannot say
-    /// where the log ends.
+    /// Whether a fresh leader's high watermark is below its epoch: it cannot say where the log ends.
     #[must_use]
     pub fn is_catching_up(&self) -> bool {
         self.high_watermark < self.epoch_start && self.has_followers()

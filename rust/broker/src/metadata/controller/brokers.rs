@@ -31,6 +31,9 @@ pub struct Registration {
     pub rack: Option<String>,
     /// The ids of the log directories that it has now.
     pub log_dirs: Vec<Uuid>,
+    /// Whether these are all that it is meant to have: another one that it had is lost, then. `None`
+    /// if it did not open them yet.
+    pub has_all_dirs: Option<bool>,
     /// The directory of its part of the controller quorum; zero for a broker without company.
     pub quorum_dir: Uuid,
     /// Whether it does not serve yet. It leads nothing until it does.
@@ -108,6 +111,7 @@ pub fn register(image: &MetadataImage, broker: &Registration) -> Vec<MetadataRec
         rack: broker.rack.clone(),
         listeners: broker.listeners.clone(),
         log_dirs,
+        online_dirs: broker.has_all_dirs.map(|_| broker.log_dirs.clone()).unwrap_or_default(),
         fenced: broker.fenced,
         quorum_dir: broker.quorum_dir,
         features: broker.supported.ranges(),
@@ -123,6 +127,27 @@ pub fn register(image: &MetadataImage, broker: &Registration) -> Vec<MetadataRec
         records.push(MetadataRecord::RaiseLeaderEpochs(raise));
     }
     records
+}
+
+/// As [`register`], for a broker of a cluster. Where it has all of its directories, those that it had
+/// before were replaced. What was there is lost, so its replicas begin again and fill from their
+/// leaders.
+///
+/// # Errors
+/// The image does not take the records.
+pub fn register_again(
+    image: &MetadataImage,
+    broker: &Registration,
+) -> Result<Vec<MetadataRecord>, ApiError> {
+    let records = register(image, broker);
+    if !broker.fenced || broker.has_all_dirs != Some(true) {
+        return Ok(records);
+    }
+    let is_lost = |noted| match noted {
+        Assignment::Directory(directory) => !broker.log_dirs.contains(&directory),
+        Assignment::Unassigned | Assignment::Unknown => false,
+    };
+    with_lost(image, records, broker.broker_id, is_lost)
 }
 
 /// The records that fence the broker in this epoch, or end that, with the elections that follow;
@@ -227,6 +252,7 @@ pub fn join(
         listeners: joining.listeners.clone(),
         rack: joining.rack.clone(),
         log_dirs: vec![joining.quorum_dir],
+        has_all_dirs: None,
         quorum_dir: joining.quorum_dir,
         fenced: true,
         clean_epoch: None,
@@ -260,7 +286,7 @@ fn replace(
 }
 
 /// `records`, and those that forget where the replicas of a broker were whose directories are lost.
-/// Replicas that are in sync even so are kept.
+/// The last one with all committed records is kept.
 fn with_lost(
     image: &MetadataImage,
     records: Vec<MetadataRecord>,
@@ -275,11 +301,15 @@ fn with_lost(
             let place = now.replicas.iter().position(|replica| *replica == broker_id);
             let is_noted = matches!(now.assignment(broker_id), Assignment::Directory(_));
             let is_gone = is_noted && is_lost(now.assignment(broker_id));
-            let Some(place) = place.filter(|_| is_gone && !now.isr.contains(&broker_id)) else {
-                continue;
-            };
+            let is_last =
+                now.isr.contains(&broker_id) || now.isr.is_empty() && now.elr == [broker_id];
+            let Some(place) = place.filter(|_| is_gone && !is_last) else { continue };
             let mut partition = PartitionRecord::from(now);
+            partition.elr.retain(|id| *id != broker_id);
             partition.directories[place] = UNASSIGNED;
+            if partition.last_leader == broker_id {
+                partition.last_leader = -1;
+            }
             partition.partition_epoch += 1;
             let change = PartitionChangeRecord { topic_id: topic.id, partition_index, partition };
             batch.records.push(MetadataRecord::PartitionChange(change));

@@ -61,11 +61,13 @@ impl Controller {
     /// Registers this broker in its cluster, and answers with its epoch. Other brokers lead what it
     /// led.
     pub fn register(&self, broker: Registration, done: OnAnswer<i64>) {
-        let decide =
-            move |image: &MetadataImage| match broker.supported.fit(broker.broker_id, image) {
-                Ok(()) => (brokers::register(image, &broker), vec![Ok(image.offset + 1)]),
-                Err(error) => (vec![], vec![Err(error.into())]),
-            };
+        let decide = move |image: &MetadataImage| {
+            let fits = broker.supported.fit(broker.broker_id, image).map_err(ApiError::from);
+            match fits.and_then(|()| brokers::register_again(image, &broker)) {
+                Ok(records) => (records, vec![Ok(image.offset + 1)]),
+                Err(error) => (vec![], vec![Err(error)]),
+            }
+        };
         self.change(false, 1, decide, only(done));
     }
 

@@ -6,8 +6,9 @@
 //!       watermark to move, so they have every committed record as well
 //! ```
 //! A leader is elected from the ISR, else from the ELR, in the order of the replicas. A broker that
-//! stopped uncleanly may have lost the end of its logs, so it leaves both. The last replica of the
-//! two stays in the ISR: no other replica has as much. It does not lead while it is away.
+//! stopped uncleanly may have lost the end of its logs, so it leaves both. When none is left in the
+//! two, the last leader is put into the ISR: no other replica has as much. It does not lead while it
+//! is away, or while its disk is.
 //! Where `unclean.leader.election.enable` says so, any replica leads before none does. What the
 //! files of a broker say of that key counts at the leader of the quorum only. It looks for
 //! partitions without a leader ([`Elections::unclean`]).
@@ -184,9 +185,9 @@ impl<'a> Elections<'a> {
         if isr.is_empty() && elr.is_empty() {
             isr.extend(last_standing(now));
         }
-        let may_lead = |id: i32| (self.is_alive)(id) && !gone.contains(&id);
-        let stays = may_lead(now.leader) && isr.contains(&now.leader);
-        let among_others = Elections { image: self.image, is_alive: &may_lead };
+        let is_alive = |id: i32| (self.is_alive)(id) && !gone.contains(&id);
+        let among_others = Elections { image: self.image, is_alive: &is_alive };
+        let stays = among_others.can_lead(now, now.leader) && isr.contains(&now.leader);
         let next = PartitionImage { isr, elr, ..now.clone() };
         let leader = match stays {
             true => now.leader,
@@ -228,6 +229,11 @@ impl<'a> Elections<'a> {
         topic.configs.get(key).or_else(of_cluster).map(String::as_str)
     }
 
+    /// Whether a replica's broker serves, and had the directory of the replica when it began to.
+    fn can_lead(&self, partition: &PartitionImage, id: i32) -> bool {
+        (self.is_alive)(id) && self.image.has_directory(partition, id)
+    }
+
     /// Who may lead a partition as it is to be; -1 is none.
     fn elected(&self, topic: &TopicImage, next: &PartitionImage) -> i32 {
         let is_unclean = || self.is_unclean_allowed(topic) == Some(true);
@@ -239,7 +245,7 @@ impl<'a> Elections<'a> {
     fn clean(&self, next: &PartitionImage) -> Option<i32> {
         let among = |ids: &[i32]| {
             let mut replicas = next.replicas.iter().copied();
-            replicas.find(|id| ids.contains(id) && (self.is_alive)(*id))
+            replicas.find(|id| ids.contains(id) && self.can_lead(next, *id))
         };
         among(&next.isr).or_else(|| among(&next.elr))
     }
@@ -247,7 +253,7 @@ impl<'a> Elections<'a> {
     /// The first replica that is alive, one that has every committed record before all others.
     fn any_alive(&self, next: &PartitionImage) -> Option<i32> {
         let mut replicas = next.replicas.iter().copied();
-        self.clean(next).or_else(|| replicas.find(|id| (self.is_alive)(*id)))
+        self.clean(next).or_else(|| replicas.find(|id| self.can_lead(next, *id)))
     }
 
     fn led_by(&self, place: Place<'_>, leader: i32) -> Option<MetadataRecord> {
@@ -281,10 +287,18 @@ impl<'a> Elections<'a> {
         if next.isr.len() >= self.min_in_sync(place.topic, &next) {
             next.elr.clear();
         }
+        next.last_leader = match (leader, now.leader) {
+            (-1, -1) => now.last_leader,
+            (-1, before) => before,
+            _ => -1,
+        };
         if next == *now {
             return None;
         }
-        if leader != now.leader {
+        // A replica that leaves may come back before its broker knows of either, and delete its log
+        // then. What it fetches in the epoch of before must not count.
+        let has_left = now.replicas.iter().any(|id| !next.replicas.contains(id));
+        if leader != now.leader || has_left {
             next.leader_epoch.0 += 1;
         }
         next.partition_epoch += 1;
@@ -297,7 +311,7 @@ impl<'a> Elections<'a> {
     /// The preferred leader, if it can lead: its broker is alive, and it has every record.
     pub(super) fn preferred(&self, now: &PartitionImage) -> Option<i32> {
         let first = now.replicas.first().copied();
-        first.filter(|id| now.isr.contains(id) && (self.is_alive)(*id))
+        first.filter(|id| now.isr.contains(id) && self.can_lead(now, *id))
     }
 
     /// Elects another leader for one partition, as a client asks.
@@ -333,7 +347,7 @@ impl<'a> Elections<'a> {
                     ApiError::new(ErrorCode::PreferredLeaderNotAvailable, message)
                 })?
             }
-            ElectionKind::Named(id) if now.isr.contains(&id) && (self.is_alive)(id) => {
+            ElectionKind::Named(id) if now.isr.contains(&id) && self.can_lead(now, id) => {
                 if now.leader == id {
                     return self.led_again(place).ok_or_else(not_needed);
                 }
@@ -365,11 +379,13 @@ impl<'a> Elections<'a> {
     }
 }
 
-/// The replica that stays in sync when no other is known to have every committed record.
+/// The replica that is in sync when no other is known to have every committed record.
 fn last_standing(now: &PartitionImage) -> Option<i32> {
     let had_all = |id: &&i32| now.isr.contains(id) || now.elr.contains(id);
-    let leader = Some(&now.leader).filter(had_all);
-    leader.or(now.isr.last()).or(now.elr.last()).copied()
+    let leader = Some(&now.leader).filter(had_all).or(now.isr.last());
+    // An eligible one left before the last leader did. That one may have come back uncleanly since.
+    let last_leader = Some(&now.last_leader).filter(|id| now.replicas.contains(id));
+    leader.or(last_leader).or(now.elr.last()).copied()
 }
 
 #[cfg(test)]

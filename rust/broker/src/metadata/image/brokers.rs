@@ -1,6 +1,6 @@
 //! Brokers in the image: where they are, and whether they serve.
 
-use super::MetadataImage;
+use super::{Assignment, MetadataImage, PartitionImage};
 use crate::metadata::features::SupportedFeatures;
 use crate::metadata::records::{ListenerRecord, RegisterBrokerRecord, SetVotingRecord};
 use kafkalite_protocol::Uuid;
@@ -55,6 +55,9 @@ pub struct BrokerImage {
     pub epoch: i64,
     /// The ids of all log directories that it has, or ever had.
     pub log_dirs: Vec<Uuid>,
+    /// The ids of those that it could use when it registered; none if a release registered it that
+    /// did not say so.
+    pub online_dirs: Vec<Uuid>,
     /// Whether clients are not sent to it: it starts, it stops, or it sends no heartbeats.
     pub fenced: bool,
     /// The id of the directory that holds its part of the controller quorum; zero while the broker
@@ -80,6 +83,17 @@ impl MetadataImage {
         self.brokers.get(&broker_id).is_some_and(|broker| !broker.fenced)
     }
 
+    /// Whether the log directory of a broker's replica could be used when the broker registered.
+    pub fn has_directory(&self, partition: &PartitionImage, broker_id: i32) -> bool {
+        let Some(broker) = self.brokers.get(&broker_id) else { return false };
+        match partition.assignment(broker_id) {
+            Assignment::Directory(directory) => {
+                broker.online_dirs.is_empty() || broker.online_dirs.contains(&directory)
+            }
+            Assignment::Unassigned | Assignment::Unknown => true,
+        }
+    }
+
     /// The brokers that serve, by rising id.
     pub fn alive_brokers(&self) -> impl Iterator<Item = &BrokerImage> {
         self.brokers.values().filter(|broker| !broker.fenced)
@@ -101,6 +115,7 @@ impl MetadataImage {
             rack: record.rack.clone(),
             epoch: if record.epoch < 0 { offset } else { record.epoch },
             log_dirs: record.log_dirs.clone(),
+            online_dirs: record.online_dirs.clone(),
             fenced: record.fenced,
             quorum_dir: record.quorum_dir,
             voting: before.map_or(Voting::IfNeeded, |before| before.voting),

@@ -238,6 +238,7 @@ impl From<Partition> for PartitionRecord {
             elr: partition.elr,
             adding_replicas: partition.adding_replicas,
             removing_replicas: partition.removing_replicas,
+            last_leader: -1,
         }
     }
 }

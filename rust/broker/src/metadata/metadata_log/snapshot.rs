@@ -130,6 +130,7 @@ fn registration(broker: &BrokerImage) -> MetadataRecord {
         rack: broker.rack.clone(),
         listeners: broker.listeners.clone(),
         log_dirs: broker.log_dirs.clone(),
+        online_dirs: broker.online_dirs.clone(),
         fenced: broker.fenced,
         quorum_dir: broker.quorum_dir,
         features: broker.supported.ranges(),

@@ -107,6 +107,7 @@ fn house(flush_messages: u64) -> House {
         elr: Vec::new(),
         adding_replicas: Vec::new(),
         removing_replicas: Vec::new(),
+        last_leader: -1,
     });
     House { partition, committer, produces, _directory: directory }
 }
@@ -218,6 +219,7 @@ fn led_by(leader: i32, epoch: LeaderEpoch) -> PartitionImage {
         elr: Vec::new(),
         adding_replicas: Vec::new(),
         removing_replicas: Vec::new(),
+        last_leader: -1,
     }
 }
 

@@ -3,6 +3,8 @@
 use super::*;
 use crate::metadata::image::UNASSIGNED;
 
+mod commits;
+
 const ME: i32 = 1;
 const DIRECTORY: Uuid = Uuid([5; 16]);
 const NOW_MS: u64 = 5_000;
@@ -22,6 +24,7 @@ fn image(leader: i32, epoch: i32, isr: &[i32]) -> PartitionImage {
         elr: Vec::new(),
         adding_replicas: Vec::new(),
         removing_replicas: Vec::new(),
+        last_leader: -1,
     }
 }
 
@@ -193,54 +196,6 @@ fn whatever_the_order_of_telling_the_newest_end_counts() {
         }
         assert_eq!(state.high_watermark(), Offset(15), "{order:?}");
     }
-}
-
-#[test]
-fn a_batch_is_committed_in_the_epoch_in_which_it_was_appended_or_lost() {
-    let lost = CommitStatus::Lost(ErrorCode::NotLeaderOrFollower);
-    let epoch = LeaderEpoch(5);
-    let mut state = leader(&[ME, 2]);
-    state.log_ended(end(12, 5, 3));
-    assert_eq!(state.commit_status(Offset(12), epoch), CommitStatus::Pending);
-    fetched(&mut state, 2, 11);
-    assert_eq!(state.commit_status(Offset(12), epoch), CommitStatus::Pending);
-    assert_eq!(state.commit_status(Offset(11), epoch), CommitStatus::Committed);
-    assert_eq!(state.commit_status(Offset(11), LeaderEpoch(4)), lost);
-    // Truncated and refilled by others: the high watermark says nothing of the batch.
-    state.follow_image(&image(2, 6, &[2]), Some(end(12, 6, 4)));
-    assert_eq!(state.commit_status(Offset(11), epoch), lost);
-    state.log_ended(end(5, 6, 5));
-    state.followed(end(20, 6, 6), Offset(20));
-    assert_eq!(state.commit_status(Offset(12), epoch), lost);
-    state.follow_image(&image(ME, 7, &[ME]), Some(end(20, 7, 7)));
-    assert_eq!(state.commit_status(Offset(12), epoch), lost);
-    assert_eq!(state.commit_status(Offset(20), LeaderEpoch(7)), CommitStatus::Committed);
-}
-
-#[test]
-fn nothing_is_promised_once_the_log_has_another_role() {
-    let mut state = leader(&[ME]);
-    assert_eq!(state.commit_status(Offset(10), LeaderEpoch(5)), CommitStatus::Committed);
-    // Told before the image is followed.
-    state.log_ended(end(10, 6, 3));
-    let lost = CommitStatus::Lost(ErrorCode::NotLeaderOrFollower);
-    assert_eq!(state.commit_status(Offset(10), LeaderEpoch(5)), lost);
-}
-
-#[test]
-fn a_batch_for_acks_1_waits_for_the_disk_only_where_the_disk_is_asked_for() {
-    let mut state = leader(&[ME, 2]);
-    let unflushed = LogEnd { durable: Offset(10), ..end(12, 5, 3) };
-    state.log_ended(unflushed);
-    let epoch = LeaderEpoch(5);
-    assert_eq!(state.local_status(Offset(12), epoch), CommitStatus::Committed);
-    state.set_rules(true, 1);
-    assert_eq!(state.local_status(Offset(12), epoch), CommitStatus::Pending);
-    state.flushed(DurableEnd { offset: Offset(12), version: 4 });
-    assert_eq!(state.local_status(Offset(12), epoch), CommitStatus::Committed);
-    state.follow_image(&image(2, 6, &[2]), Some(end(12, 6, 5)));
-    let lost = CommitStatus::Lost(ErrorCode::NotLeaderOrFollower);
-    assert_eq!(state.local_status(Offset(12), epoch), lost);
 }
 
 #[test]

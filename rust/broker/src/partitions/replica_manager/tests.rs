@@ -79,6 +79,7 @@ fn record(replicas: &[i32], epoch: i32) -> PartitionRecord {
         elr: Vec::new(),
         adding_replicas: Vec::new(),
         removing_replicas: Vec::new(),
+        last_leader: -1,
         directories: vec![UNASSIGNED; replicas.len()],
     }
 }

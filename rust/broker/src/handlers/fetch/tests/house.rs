@@ -262,6 +262,7 @@ fn led_by(leader: i32, leader_epoch: i32, isr: &[i32]) -> PartitionRecord {
         elr: Vec::new(),
         adding_replicas: Vec::new(),
         removing_replicas: Vec::new(),
+        last_leader: -1,
     }
 }
 

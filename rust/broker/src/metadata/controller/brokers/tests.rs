@@ -150,6 +150,54 @@ fn a_wiped_broker_that_had_the_only_copy_does_not_begin_it_again() {
     assert_eq!((partition.leader, &partition.isr[..]), (-1, &[1][..]));
 }
 
+/// Broker 1 of `image` starts with these directories, and serves.
+fn started(image: &MetadataImage, log_dirs: Vec<Uuid>, has_all_dirs: bool) -> MetadataImage {
+    let known = &image.brokers[&1];
+    let again = Registration {
+        broker_id: 1,
+        quorum_dir: known.quorum_dir,
+        listeners: vec![listener(1)],
+        fenced: true,
+        log_dirs,
+        has_all_dirs: Some(has_all_dirs),
+        clean_epoch: Some(known.epoch),
+        ..Registration::default()
+    };
+    let after = with(image, register_again(image, &again).unwrap());
+    with(&after, fence(&after, 1, after.brokers[&1].epoch, false))
+}
+
+#[test]
+fn what_was_in_a_directory_that_was_replaced_is_copied_from_the_leaders() {
+    let mut image = replicated();
+    let directories = BTreeMap::from([(Uuid([7; 16]), BTreeMap::from([(0, NINE), (1, NINE)]))]);
+    image = with(&image, assign_replicas(&image, 1, &directories));
+    let [first, new] = [Uuid([1; 16]), Uuid([8; 16])];
+    let assignments = |image: &MetadataImage| {
+        [0, 1].map(|index| image.partition("t", index).unwrap().assignment(1))
+    };
+    let noted = Assignment::Directory(NINE);
+    let away = started(&image, vec![first, new], false);
+    assert_eq!(assignments(&away), [noted; 2], "its disk may be mounted again");
+    let after = started(&image, vec![first, new], true);
+    assert_eq!(assignments(&after), [Assignment::Unassigned, noted], "1 had the only copy of one");
+    assert!(!after.partition("t", 0).unwrap().isr.contains(&1));
+}
+
+/// It led, refused every request, and no other replica could be elected in its place.
+#[test]
+fn a_broker_does_not_lead_what_was_in_a_directory_that_it_cannot_use() {
+    let mut image = replicated();
+    let directories = BTreeMap::from([(Uuid([7; 16]), BTreeMap::from([(1, NINE)]))]);
+    image = with(&image, assign_replicas(&image, 1, &directories));
+    let leader = |image: &MetadataImage| image.partition("t", 1).unwrap().leader;
+    let all = vec![Uuid([1; 16]), NINE];
+    assert_eq!(leader(&started(&image, all.clone(), true)), 1);
+    let without = started(&image, vec![Uuid([1; 16])], false);
+    assert_eq!(leader(&without), -1);
+    assert_eq!(leader(&started(&without, all, true)), 1);
+}
+
 #[test]
 fn what_is_said_of_a_vote_is_about_one_directory() {
     let mut image = replicated();

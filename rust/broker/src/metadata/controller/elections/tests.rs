@@ -202,6 +202,19 @@ fn a_replica_that_may_have_lost_records_is_not_elected_while_another_has_them() 
     assert_eq!(cluster.comes(2).state(), (2, vec![2], vec![]));
 }
 
+/// The other one left the ISR before, and lost what it had at a power cut. Then it was the last one
+/// to come back, and led: the leader's records were cut off.
+#[test]
+fn the_last_leader_leads_again_when_no_replica_is_sure_to_have_all() {
+    let mut cluster = Cluster::new(2);
+    cluster.leaves(3, Leaving::Away).leaves(2, Leaving::Away).leaves(1, Leaving::Away);
+    assert_eq!(cluster.state(), (-1, vec![], vec![1, 2]));
+    assert_eq!(cluster.leaves(1, Leaving::Restarted).state(), (-1, vec![], vec![2]));
+    assert_eq!(cluster.leaves(2, Leaving::Restarted).state(), (-1, vec![1], vec![]));
+    assert_eq!(cluster.comes(2).state(), (-1, vec![], vec![1]));
+    assert_eq!(cluster.comes(1).state(), (1, vec![1], vec![]));
+}
+
 #[test]
 fn the_last_replica_that_had_all_leads_again_if_no_other_has() {
     let mut cluster = Cluster::new(1);

@@ -60,10 +60,23 @@ fn a_leader_that_stays_leads_on() {
     let mut cluster = Cluster::new(1);
     assert_eq!(reassign(&mut cluster, Some(&[2, 1])), ErrorCode::None);
     assert_eq!(moving(&cluster), (vec![2, 1], vec![], vec![]));
-    assert_eq!((cluster.state(), cluster.epochs().0), ((1, vec![1, 2], vec![]), 0));
+    assert_eq!((cluster.state(), cluster.epochs().0), ((1, vec![1, 2], vec![]), 1));
     let before = cluster.image.clone();
     assert_eq!(reassign(&mut cluster, Some(&[2, 1])), ErrorCode::None);
     assert_eq!(before.topics, cluster.image.topics, "it is there already");
+}
+
+/// Its broker may hear of both changes late, and delete its log then. What it fetched from its old
+/// log in the same epoch put it in sync.
+#[test]
+fn a_replica_that_goes_and_comes_back_has_to_fetch_in_a_new_epoch() {
+    let mut cluster = Cluster::new(1);
+    reassign(&mut cluster, Some(&[1, 2]));
+    assert_eq!(cluster.epochs(), (1, 1));
+    reassign(&mut cluster, Some(&[1, 2, 3]));
+    assert_eq!((cluster.state(), cluster.epochs()), ((1, vec![1, 2], vec![]), (1, 2)));
+    reassign(&mut cluster, None);
+    assert_eq!((cluster.state(), cluster.epochs()), ((1, vec![1, 2], vec![]), (2, 3)));
 }
 
 #[test]
