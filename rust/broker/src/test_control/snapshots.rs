@@ -6,8 +6,9 @@
 //! they outlive a restart.
 //!
 //! The order makes a snapshot consistent. First the image of the metadata is taken: it never
-//! changes. Then each log of the image is copied, internal topics first. What is made after the
-//! image is left out; if a topic of the image is deleted meanwhile, all begins again.
+//! changes. Then each log of the image is copied. Those of internal topics are first, and only then
+//! the others are looked up. What is made after the image is left out; if a topic of the image is
+//! deleted meanwhile, all begins again.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -169,7 +170,8 @@ fn copy(
             write_image(&UnsyncedStorage, &to.join(&metadata), image, now_ms)?;
         }
     }
-    rooms.partitions.copy_to(to, rooms.config().node_id, image, now_ms)?;
+    let newest = || rooms.controller.image();
+    rooms.partitions.copy_to(to, rooms.config().node_id, (image, &newest), now_ms)?;
     Ok(())
 }
 

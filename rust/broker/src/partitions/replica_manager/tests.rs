@@ -215,6 +215,7 @@ fn append(partition: &Partition) -> Result<Offset, ErrorCode> {
 }
 
 mod assigning;
+mod copying;
 mod in_sync;
 mod moving;
 mod returning;
