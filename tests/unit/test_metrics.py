@@ -13,6 +13,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from prometheus_client import parser
 from prometheus_client.openmetrics import parser as openmetrics_parser
 
+import kafkalite
 from tests.harness.process import PATIENCE_S, Process
 from tests.unit.test_command_line import told
 
@@ -160,8 +161,21 @@ def test_the_broker_tells_its_partitions_under_kafkas_names(broker: Process, top
         assert of(found, f"kafka_server_replicamanager_{name}") == len(logs)
     assert of(found, "kafka_server_replicamanager_underreplicatedpartitions") == 0
     assert of(found, "kafka_controller_kafkacontroller_activecontrollercount") == 1
+    assert of(found, "kafka_controller_kafkacontroller_activebrokercount") == 1
+    assert of(found, "kafka_controller_kafkacontroller_fencedbrokercount") == 0
     assert of(found, "kafka_controller_kafkacontroller_globalpartitioncount") == len(logs)
     assert topic
+
+
+def test_a_broker_that_is_stopped_is_fenced_and_not_active() -> None:
+    """It was counted as active until it was unregistered."""
+    with kafkalite.Cluster(admin_port=0) as cluster:
+        cluster.brokers[2].stop()
+        url = f"{cluster.brokers[0].admin_url}/metrics"
+        with urllib.request.urlopen(url, timeout=PATIENCE_S) as answer:
+            found = figures(plain_families(answer.read().decode()))
+    assert of(found, "kafka_controller_kafkacontroller_activebrokercount") == 2
+    assert of(found, "kafka_controller_kafkacontroller_fencedbrokercount") == 1
 
 
 def test_the_first_page_links_what_there_is(broker: Process) -> None:

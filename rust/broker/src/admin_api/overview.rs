@@ -88,7 +88,7 @@ fn count(local_id: i32, image: &MetadataImage) -> Counts {
     for partition in image.topics.iter().flat_map(|topic| &topic.partitions) {
         counts.led_here += usize::from(partition.leader == local_id);
         counts.without_leader += usize::from(partition.leader < 0);
-        counts.under_replicated += usize::from(partition.isr.len() < partition.replicas.len());
+        counts.under_replicated += usize::from(partition.is_under_replicated());
     }
     counts
 }
@@ -113,7 +113,6 @@ fn here(api: &AdminApi, counts: &Counts) -> Here {
 }
 
 fn alerts(local_id: i32, image: &MetadataImage, counts: &Counts, here: &Here) -> Vec<Alert> {
-    let fenced = image.brokers.values().filter(|broker| broker.fenced).count();
     let all = [
         (
             counts.without_leader,
@@ -137,7 +136,7 @@ fn alerts(local_id: i32, image: &MetadataImage, counts: &Counts, here: &Here) ->
             "kafkalite cluster health names the brokers; their logs say why.",
         ),
         (
-            fenced,
+            image.fenced_brokers(),
             None,
             "brokers are fenced".to_owned(),
             "they start, they stop, or they send no heartbeats",

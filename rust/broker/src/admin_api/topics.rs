@@ -175,7 +175,7 @@ fn row<'a>(api: &AdminApi, topic: &'a TopicImage) -> Topic<'a> {
         internal: topic.internal,
         partitions: topic.partitions.len(),
         replication_factor: replicas.max().unwrap_or(0),
-        under_replicated: count(|partition| partition.isr.len() < partition.replicas.len()),
+        under_replicated: count(PartitionImage::is_under_replicated),
         without_leader: count(|partition| partition.leader < 0),
         here: here(api, topic),
     }

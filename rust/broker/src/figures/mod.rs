@@ -15,7 +15,7 @@
 use crate::client_metrics::ClientMetrics;
 use crate::clock::Clock;
 use crate::coordinator::GroupCoordinator;
-use crate::metadata::Controller;
+use crate::metadata::{Controller, PartitionImage};
 use crate::metrics::{Column, Labels, Metrics, Table};
 use crate::partitions::ReplicaManager;
 use std::sync::Arc;
@@ -48,7 +48,7 @@ pub struct Figures {
 /// A figure of the broker as a whole: its name, its meaning, and where it is read.
 type BrokerGauge = (&'static str, &'static str, fn(&Figures) -> i64);
 
-const BROKER_GAUGES: [BrokerGauge; 9] = [
+const BROKER_GAUGES: [BrokerGauge; 10] = [
     ("kafka_server_replicamanager_partitioncount", "Replicas on this broker.", |figures| {
         count(figures.partitions.all().len())
     }),
@@ -58,7 +58,7 @@ const BROKER_GAUGES: [BrokerGauge; 9] = [
     (
         "kafka_server_replicamanager_underreplicatedpartitions",
         "Partitions that this broker leads and that lack an in-sync replica.",
-        |figures| figures.led(|partition| partition.isr.len() < partition.replicas.len()),
+        |figures| figures.led(PartitionImage::is_under_replicated),
     ),
     (
         "kafka_server_replicamanager_offlinereplicacount",
@@ -70,9 +70,15 @@ const BROKER_GAUGES: [BrokerGauge; 9] = [
         "1 if this broker is the active controller.",
         |figures| i64::from(figures.controller.image().controller_id == figures.local_id),
     ),
-    ("kafka_controller_kafkacontroller_activebrokercount", "Registered brokers.", |figures| {
-        count(figures.controller.image().brokers.len())
+    ("kafka_controller_kafkacontroller_activebrokercount", "Brokers that serve.", |figures| {
+        let image = figures.controller.image();
+        count(image.brokers.len() - image.fenced_brokers())
     }),
+    (
+        "kafka_controller_kafkacontroller_fencedbrokercount",
+        "Brokers that start, stop, or send no heartbeats.",
+        |figures| count(figures.controller.image().fenced_brokers()),
+    ),
     ("kafka_controller_kafkacontroller_globaltopiccount", "Topics of the cluster.", |figures| {
         count(figures.controller.image().topics.iter().count())
     }),
@@ -99,14 +105,14 @@ impl Figures {
         metrics.page("clients", self, Self::clients);
     }
 
-    fn led(&self, is_counted: fn(&crate::metadata::PartitionImage) -> bool) -> i64 {
+    fn led(&self, is_counted: fn(&PartitionImage) -> bool) -> i64 {
         let image = self.controller.image();
         let partitions = image.topics.iter().flat_map(|topic| &topic.partitions);
         let led = partitions.filter(|partition| partition.leader == self.local_id);
         count(led.filter(|partition| is_counted(partition)).count())
     }
 
-    fn cluster(&self, is_counted: fn(&crate::metadata::PartitionImage) -> bool) -> i64 {
+    fn cluster(&self, is_counted: fn(&PartitionImage) -> bool) -> i64 {
         let image = self.controller.image();
         let partitions = image.topics.iter().flat_map(|topic| &topic.partitions);
         count(partitions.filter(|partition| is_counted(partition)).count())

@@ -129,6 +129,16 @@ impl Default for MetadataImage {
     }
 }
 
+impl PartitionImage {
+    /// Whether it lacks an in-sync replica. One that a reassignment adds is not missed yet
+    /// (KIP-352), but counts as soon as it is in sync.
+    /// Source: Kafka's `Partition.isUnderReplicated` and `OngoingReassignmentState`.
+    pub fn is_under_replicated(&self) -> bool {
+        let is_wanted = |replica: &&i32| !self.adding_replicas.contains(replica);
+        self.isr.len() < self.replicas.iter().filter(is_wanted).count()
+    }
+}
+
 impl MetadataImage {
     /// The topic of this name.
     pub fn topic(&self, name: &str) -> Option<&Arc<TopicImage>> {

@@ -78,6 +78,11 @@ impl BrokerImage {
 }
 
 impl MetadataImage {
+    /// How many registered brokers are fenced.
+    pub fn fenced_brokers(&self) -> usize {
+        self.brokers.values().filter(|broker| broker.fenced).count()
+    }
+
     /// Whether a broker is registered and not fenced.
     pub fn is_alive(&self, broker_id: i32) -> bool {
         self.brokers.get(&broker_id).is_some_and(|broker| !broker.fenced)

@@ -128,3 +128,23 @@ fn configs_are_set_and_taken_away_where_they_belong() {
     let image = after(&image, vec![set(&topic, None)]);
     assert!(image.topic("t").unwrap().configs.is_empty());
 }
+
+/// A reassignment was reported as a broker that is away, until its new replicas were in sync.
+#[test]
+fn replicas_that_a_reassignment_adds_are_not_missed() {
+    let is_under = |replicas: &[i32], adding: &[i32], isr: &[i32]| {
+        let record = PartitionRecord {
+            replicas: replicas.to_vec(),
+            isr: isr.to_vec(),
+            adding_replicas: adding.to_vec(),
+            ..partition(1)
+        };
+        PartitionImage::try_from(&record).unwrap().is_under_replicated()
+    };
+    assert!(is_under(&[1, 2], &[], &[1]));
+    assert!(!is_under(&[1, 2], &[], &[1, 2]));
+    assert!(!is_under(&[3, 4, 1, 2], &[3, 4], &[1, 2]));
+    assert!(is_under(&[3, 4, 1, 2], &[3, 4], &[1]));
+    // As in Kafka: so many replicas are in sync as there were.
+    assert!(!is_under(&[3, 4, 1, 2], &[3, 4], &[1, 3]));
+}
