@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use super::TestControl;
 use super::fault::Fault;
+use super::over::{Now, is_over};
 use super::refusal::Refused;
 use super::seen::{Look, Seen, Watched};
 use super::spec::{Kind, Stage};
@@ -218,7 +219,10 @@ fn explain(scene: &Scene<'_>, client: &Client, all: &[Client]) -> Vec<Said> {
             facts: json!({"fault": fault, "ms": ms, "left_ms": left_ms}),
         });
     }
-    let is_present = |streak: &&super::seen::Streak| !client.is_over(streak, all);
+    let local_id = scene.rooms.config().node_id;
+    let now = Now { local_id, image: &scene.image, now_ns: scene.now_ns };
+    let is_present =
+        |streak: &&super::seen::Streak| !client.is_over(streak, all) && !is_over(streak, look, now);
     let streaks: Vec<_> = look.streaks.iter().filter(is_present).collect();
     for one in super::errors_told::of_streaks(scene, &streaks) {
         // A member that has joined again waits for the same rebalance.

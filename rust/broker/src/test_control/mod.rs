@@ -56,6 +56,7 @@ mod intercept;
 mod moves;
 mod noting;
 mod offset_apis;
+mod over;
 mod parts;
 mod recordings;
 mod refusal;
