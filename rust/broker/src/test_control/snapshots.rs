@@ -14,6 +14,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
 use kafkalite_log::LogError;
 use kafkalite_log::storage::UnsyncedStorage;
@@ -35,8 +36,14 @@ const UNFINISHED: &str = ".unfinished";
 /// What the folder of a fork ends with.
 pub(super) const FORK: &str = ".fork";
 
-/// How often a snapshot begins again because a topic was deleted meanwhile.
-const MOST_TRIES: u32 = 10;
+/// How often a snapshot is tried because topics are deleted meanwhile, at most.
+const MOST_TRIES: u32 = 100;
+/// The same where no topic is deleted, and a log is closed nevertheless.
+const MOST_TRIES_OF_CLOSED: u32 = 10;
+/// After this time no other try begins.
+const MOST_TIME: Duration = Duration::from_secs(30);
+/// Each pause between two tries is so much longer than the last: all of them are 25 s.
+const PAUSE: Duration = Duration::from_millis(5);
 
 /// The members of a command that has none.
 #[derive(Debug, Deserialize)]
@@ -68,6 +75,8 @@ pub(super) enum Failure {
     Log(LogError),
     Metadata(MetadataError),
     Io(PathBuf, io::Error),
+    /// A topic was deleted meanwhile.
+    Deleted,
     /// The broker stops.
     Stopped,
 }
@@ -86,14 +95,20 @@ impl From<MetadataError> for Failure {
 
 impl Failure {
     pub(super) fn refused(self) -> Refused {
+        let what = "there is no snapshot".to_owned();
         let why = match self {
             Self::Stopped => return Refused::not_running(),
+            Self::Deleted => {
+                let why = "a topic was deleted during every try".to_owned();
+                let hint = "take it while no topics are deleted.".to_owned();
+                return Refused { status: 500, what, why, hint };
+            }
             Self::Log(error) => error.to_string(),
             Self::Metadata(error) => error.to_string(),
             Self::Io(path, error) => format!("{}: {error}", path.display()),
         };
         let hint = "look at the disk and at the broker's log.".to_owned();
-        Refused { status: 500, what: "there is no snapshot".to_owned(), why, hint }
+        Refused { status: 500, what, why, hint }
     }
 }
 
@@ -175,16 +190,44 @@ fn copy(
     Ok(())
 }
 
-/// Copies until no topic is deleted meanwhile.
-fn copy_again(rooms: &Rooms, roots: &[PathBuf], to: &[PathBuf]) -> Result<(), Failure> {
-    let mut tries = 0;
-    loop {
-        tries += 1;
-        match copy(rooms, &rooms.controller.image(), roots, to) {
-            Err(Failure::Log(LogError::Closed { .. })) if tries < MOST_TRIES => remove(to)?,
-            copied => return copied,
-        }
+/// Copies the newest state. What an earlier try left is removed.
+fn copy_newest(rooms: &Rooms, roots: &[PathBuf], to: &[PathBuf]) -> Result<(), Failure> {
+    remove(to)?;
+    let image = rooms.controller.image();
+    let copied = copy(rooms, &image, roots, to);
+    if let Err(Failure::Log(LogError::Closed { .. })) = copied
+        && image.topics.deleted_in(&rooms.controller.image().topics).next().is_some()
+    {
+        return Err(Failure::Deleted);
     }
+    copied
+}
+
+/// Copies until no topic is deleted meanwhile. `pause` is what each pause is longer than the last.
+fn copy_again(
+    mut copy: impl FnMut() -> Result<(), Failure>,
+    is_over: impl Fn() -> bool,
+    pause: Duration,
+) -> Result<(), Failure> {
+    let (began, mut closed) = (Instant::now(), 0);
+    for tries in 1.. {
+        let copied = copy();
+        match copied {
+            Err(Failure::Deleted) => {}
+            // It is opened again, or does not open at all.
+            Err(Failure::Log(LogError::Closed { .. })) => closed += 1,
+            _ => return copied,
+        }
+        if is_over() {
+            return Err(Failure::Stopped);
+        }
+        let is_last = tries >= MOST_TRIES || closed >= MOST_TRIES_OF_CLOSED;
+        if is_last || began.elapsed() > MOST_TIME {
+            return copied;
+        }
+        std::thread::sleep(pause * tries);
+    }
+    Ok(())
 }
 
 fn name(from: &Path, to: &Path) -> Result<(), Failure> {
@@ -210,8 +253,10 @@ impl TestControl {
         let id = self.new_id(&rooms, &roots);
         let unfinished = folders(&roots, &format!("{id}{UNFINISHED}"));
         let finished = folders(&roots, &id.to_string());
-        let mut taken =
-            sweep(&roots, &self.fork_ids()).and_then(|()| copy_again(&rooms, &roots, &unfinished));
+        let copy = || copy_newest(&rooms, &roots, &unfinished);
+        let is_over = || self.commands.are_over();
+        let mut taken = sweep(&roots, &self.fork_ids());
+        taken = taken.and_then(|()| copy_again(copy, is_over, PAUSE));
         if self.commands.are_over() {
             taken = taken.and(Err(Failure::Stopped));
         }
@@ -252,5 +297,54 @@ impl TestControl {
         paths.reverse();
         remove(&paths).map_err(Failure::refused)?;
         Ok(told(&roots, id))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How often it is tried, if each try fails so, and how that ends.
+    fn tries(fail: impl Fn() -> Failure, is_over: bool) -> (u32, Refused) {
+        let mut tries = 0;
+        let copy = || {
+            tries += 1;
+            Err(fail())
+        };
+        let failure = copy_again(copy, || is_over, Duration::ZERO).expect_err("each try fails");
+        (tries, failure.refused())
+    }
+
+    fn closed() -> Failure {
+        Failure::Log(LogError::Closed { path: PathBuf::from("t-0").into() })
+    }
+
+    /// Ten tries were over in 100 ms, and the disk was blamed.
+    #[test]
+    fn a_snapshot_is_tried_for_long_while_topics_are_deleted() {
+        let (often, refused) = tries(|| Failure::Deleted, false);
+        assert_eq!((often, &*refused.why), (MOST_TRIES, "a topic was deleted during every try"));
+        assert!(!refused.hint.contains("disk"), "{}", refused.hint);
+        let mut left = MOST_TRIES - 1;
+        let copy = || match left.checked_sub(1) {
+            Some(fewer) => {
+                left = fewer;
+                Err(Failure::Deleted)
+            }
+            None => Ok(()),
+        };
+        assert!(copy_again(copy, || false, Duration::ZERO).is_ok());
+    }
+
+    #[test]
+    fn a_snapshot_of_a_log_that_does_not_open_is_given_up_soon() {
+        let (often, refused) = tries(closed, false);
+        assert_eq!(often, MOST_TRIES_OF_CLOSED);
+        assert!(refused.why.contains("t-0"), "{}", refused.why);
+    }
+
+    #[test]
+    fn a_snapshot_is_not_tried_again_when_the_broker_stops() {
+        assert_eq!(tries(|| Failure::Deleted, true), (1, Refused::not_running()));
     }
 }
