@@ -159,13 +159,14 @@ class Broker(UnderTest):
             InvalidArgumentError: It was deleted, or is another broker's.
             IllegalStateError: As ``start``.
         """
-        from .snapshots import check, put_back
+        from .snapshots import beside, check, put_back
 
-        check(snapshot, self._log_dirs)
         with self._changing():
+            check(snapshot, self._log_dirs)
             self._refuse_in_child()
-            self.kill()
-            put_back(snapshot)
+            with beside(snapshot) as copies:
+                self.kill()
+                put_back(snapshot, copies)
             self.start()
 
     def fork(self, snapshot: Snapshot | None = None) -> Broker:

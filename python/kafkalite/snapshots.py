@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .faults import command
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import Self
 
     from .faults import Send
@@ -19,6 +21,8 @@ __all__ = ["Snapshot"]
 
 #: The folder of snapshots in a log directory, and the lock of the broker that runs there.
 _KEPT = {".kafkalite-snapshots", ".lock"}
+#: What the folder of a copy ends with that a reset puts in the place of the broker's files.
+_RESET = ".reset"
 
 
 class Snapshot:
@@ -85,6 +89,12 @@ def check(snapshot: Snapshot, log_dirs: list[Path]) -> None:
     if _log_dirs(snapshot) != [Path(os.path.realpath(path)) for path in log_dirs]:
         text = f"INVALID_REQUEST: snapshot {snapshot.id} is not one of this broker"
         raise InvalidArgumentError(text, hint="use a snapshot that the same broker took.")
+    _refuse_gone(snapshot)
+
+
+def _refuse_gone(snapshot: Snapshot) -> None:
+    from .errors import InvalidArgumentError
+
     if not all(directory.is_dir() for directory in snapshot.directories):
         text = f"INVALID_REQUEST: snapshot {snapshot.id} is gone"
         raise InvalidArgumentError(text, hint="it was deleted, or the broker was closed.")
@@ -100,6 +110,9 @@ def clone(snapshot: Snapshot) -> tuple[str, str]:
 
     Returns:
         The directory, and ``log.dirs`` in it: itself, or a folder for each of several.
+
+    Raises:
+        InvalidArgumentError: The snapshot is gone.
     """
     sources = snapshot.directories
     temporary = _temporary_beside(_log_dirs(snapshot)[0])
@@ -107,9 +120,7 @@ def clone(snapshot: Snapshot) -> tuple[str, str]:
     if len(sources) > 1:
         targets = [os.path.join(temporary, str(number)) for number in range(len(sources))]
     try:
-        for source, target in zip(sources, targets, strict=True):
-            os.makedirs(target, exist_ok=True)
-            _copy(source, target)
+        _copy_whole(snapshot, targets)
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
         raise
@@ -124,9 +135,32 @@ def _temporary_beside(path: Path) -> str:
         return tempfile.mkdtemp(prefix="kafkalite-")
 
 
-def put_back(snapshot: Snapshot) -> None:
+@contextmanager
+def beside(snapshot: Snapshot) -> Iterator[list[str]]:
+    """Make a copy of a snapshot in the log directories that it was taken of.
+
+    Another thread may delete the snapshot, but not the copy. So the broker runs on, with its data,
+    until the copy is complete.
+
+    Yields:
+        The folder of the copy in each log directory; they are removed at the end of the block.
+
+    Raises:
+        InvalidArgumentError: The snapshot is gone.
+    """
+    copies = [f"{directory}{_RESET}" for directory in snapshot.directories]
+    try:
+        # What a process left that was killed in a reset.
+        _remove(copies)
+        _copy_whole(snapshot, copies)
+        yield copies
+    finally:
+        _remove(copies)
+
+
+def put_back(snapshot: Snapshot, copies: list[str]) -> None:
     """Replace what is in the log directories of a stopped broker; snapshots stay."""
-    for source, target in zip(snapshot.directories, _log_dirs(snapshot), strict=True):
+    for copy, target in zip(copies, _log_dirs(snapshot), strict=True):
         for entry in list(os.scandir(target)):
             if entry.name in _KEPT:
                 continue
@@ -134,7 +168,26 @@ def put_back(snapshot: Snapshot) -> None:
                 shutil.rmtree(entry.path)
             else:
                 os.unlink(entry.path)
-        _copy(source, target)
+        for name in os.listdir(copy):
+            os.rename(os.path.join(copy, name), os.path.join(target, name))
+
+
+def _remove(directories: list[str]) -> None:
+    for directory in directories:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def _copy_whole(snapshot: Snapshot, targets: list[str]) -> None:
+    """Copy a snapshot into a directory for each of its own, or raise if it is gone by then."""
+    try:
+        for source, target in zip(snapshot.directories, targets, strict=True):
+            os.makedirs(target, exist_ok=True)
+            _copy(source, target)
+    except FileNotFoundError:
+        _refuse_gone(snapshot)
+        raise
+    # It gets another name before its files go. So what is still there was there all the time.
+    _refuse_gone(snapshot)
 
 
 def _copy(source: str | os.PathLike[str], target: str | os.PathLike[str]) -> None:

@@ -7,7 +7,7 @@ import os
 import socket
 import threading
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 import kafkalite
+from kafkalite import snapshots
 from kafkalite.errors import ConnectionLostError, IllegalStateError, InvalidArgumentError
 from tests.harness import reading
 from tests.harness.leaks import held, wait_for_no_more_than
@@ -226,6 +227,35 @@ def test_a_snapshot_that_was_deleted_is_refused(seeded: kafkalite.Broker) -> Non
         seeded.reset(snapshot)
     with pytest.raises(InvalidArgumentError, match="is gone"):
         seeded.fork(snapshot)
+
+
+@pytest.mark.parametrize("step", ["_link", "_copy"])
+def test_a_snapshot_that_another_thread_deletes_meanwhile_is_refused(
+    seeded: kafkalite.Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    """The broker was stopped and its records gone, with a bare FileNotFoundError."""
+    # The first snapshot leaves the folder of all snapshots.
+    seeded.snapshot().delete()
+    files = files_of(tmp_path)
+    do = getattr(snapshots, step)
+    use: Callable[[snapshots.Snapshot], object]
+    for use in (seeded.reset, seeded.fork):
+        snapshot = seeded.snapshot()
+
+        def delete_beside(source: object, to: object, snapshot: Any = snapshot) -> None:
+            if step == "_copy":
+                do(source, to)
+            snapshot.delete()
+            if step == "_link":
+                do(source, to)
+
+        monkeypatch.setattr(snapshots, step, delete_beside)
+        send(seeded, "t", 1)
+        with pytest.raises(InvalidArgumentError, match="is gone"):
+            use(snapshot)
+        monkeypatch.undo()
+    assert state(seeded) == (0, 12, 4)
+    assert files_of(tmp_path) == files
 
 
 def test_a_snapshot_of_another_broker_is_refused(seeded: kafkalite.Broker) -> None:

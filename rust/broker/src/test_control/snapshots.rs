@@ -94,6 +94,14 @@ impl From<MetadataError> for Failure {
 }
 
 impl Failure {
+    /// Nothing, if all that failed is that a file was not there.
+    fn unless_missing(self) -> Result<(), Self> {
+        match self {
+            Self::Io(_, error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            other => Err(other),
+        }
+    }
+
     pub(super) fn refused(self) -> Refused {
         let what = "there is no snapshot".to_owned();
         let why = match self {
@@ -157,12 +165,9 @@ fn sweep(roots: &[PathBuf], forks: &[u64]) -> Result<(), Failure> {
 
 pub(super) fn remove(paths: &[PathBuf]) -> Result<(), Failure> {
     for path in paths {
-        match std::fs::remove_dir_all(path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                return Err(Failure::Io(path.clone(), error));
-            }
-            _ => {}
-        }
+        let removed = std::fs::remove_dir_all(path);
+        let removed = removed.map_err(|error| Failure::Io(path.clone(), error));
+        removed.or_else(Failure::unless_missing)?;
     }
     Ok(())
 }
@@ -292,10 +297,13 @@ impl TestControl {
         let (_, roots) = self.alone()?;
         let _copying = self.copying.lock();
         known(&roots, id)?;
-        let mut paths = folders(&roots, &id.to_string());
-        // What is deleted in part counts as deleted.
-        paths.reverse();
-        remove(&paths).map_err(Failure::refused)?;
+        let paths = folders(&roots, &id.to_string());
+        let deleted = folders(&roots, &format!("{id}{UNFINISHED}"));
+        // The name goes first: a program that copies the folder must not take a part for the whole.
+        for (path, deleted) in paths.iter().zip(&deleted).rev() {
+            name(path, deleted).or_else(Failure::unless_missing).map_err(Failure::refused)?;
+        }
+        remove(&deleted).map_err(Failure::refused)?;
         Ok(told(&roots, id))
     }
 }
