@@ -264,13 +264,14 @@ impl Connection {
         ended_ns.max(self.active_ns).saturating_add(LINGER_NS)
     }
 
-    /// Whether a byte moved at `since_ns` or later.
+    /// When a byte moved last.
     #[must_use]
-    pub fn has_moved_since(&self, since_ns: u64) -> bool {
-        self.active_ns >= since_ns
+    pub fn moved_ns(&self) -> u64 {
+        self.active_ns
     }
 
-    /// Notes that bytes moved.
+    /// Notes that bytes moved: some came, some were given to the socket, or the peer was seen to
+    /// have taken some.
     pub fn touch(&mut self, now_ns: u64) {
         self.active_ns = now_ns;
     }

@@ -35,10 +35,12 @@ use crate::response_queue::{ConnectionResponses, ReadyResponse, ResponseQueue};
 mod deadlines;
 mod parting;
 mod reading;
+mod taking;
 mod writing;
 
 use parting::Parting;
 use reading::Wanted;
+use taking::Taking;
 
 const WAKE: Token = Token(usize::MAX);
 
@@ -139,6 +141,8 @@ struct Served {
     awaits_memory: Option<WaitsForMemory>,
     /// The broker stops and the peer has every answer that it gets, but maybe not here yet.
     parting: Option<Parting>,
+    /// Whether the peer takes its answer.
+    taking: Taking,
     _permit: Permit,
     _listed: Listed,
 }
@@ -411,6 +415,7 @@ impl NetworkThread {
                 awaits_room: false,
                 awaits_memory: None,
                 parting: None,
+                taking: Taking::default(),
                 _permit: permit,
                 _listed: listed,
             });

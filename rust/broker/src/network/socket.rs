@@ -36,21 +36,22 @@ impl PeerSocket {
         let _ = self.0.shutdown(Shutdown::Write);
     }
 
-    /// Whether the peer's machine has all that was sent. Where the system does not tell: `true`.
+    /// Bytes given to the socket that the peer's machine has not acknowledged. Where the system
+    /// does not tell: 0.
     #[cfg(target_os = "linux")]
     #[allow(unsafe_code)]
-    pub(super) fn has_arrived(&self) -> bool {
+    pub(super) fn unacknowledged(&self) -> u32 {
         // SAFETY: SIOCOUTQ, which has the number of TIOCOUTQ, writes one int and reads nothing.
-        let unsent = unsafe {
+        let bytes = unsafe {
             const SIOCOUTQ: ioctl::Opcode = libc::TIOCOUTQ as ioctl::Opcode;
             ioctl::ioctl(&self.0, ioctl::Getter::<SIOCOUTQ, libc::c_int>::new())
         };
-        unsent.is_ok_and(|bytes| bytes == 0)
+        bytes.ok().and_then(|bytes| u32::try_from(bytes).ok()).unwrap_or(0)
     }
 
     #[cfg(not(target_os = "linux"))]
-    pub(super) fn has_arrived(&self) -> bool {
-        true
+    pub(super) fn unacknowledged(&self) -> u32 {
+        0
     }
 }
 

@@ -24,6 +24,8 @@ mod forks;
 mod hostile;
 mod order;
 mod sending;
+#[cfg(target_os = "linux")]
+mod slow_readers;
 mod stopping;
 
 /// Long enough for any machine; a passing test never waits for it.
@@ -85,6 +87,17 @@ impl Broker {
         stream.set_write_timeout(Some(PATIENCE)).expect("a valid timeout");
         stream.set_nodelay(true).expect("TCP");
         Client { stream }
+    }
+
+    /// A peer whose machine takes a few KiB before its program reads: the rest of its answers stays
+    /// with the broker's machine.
+    fn connect_slow_reader(&self) -> Client {
+        let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None);
+        let socket = socket.expect("a socket");
+        socket.set_recv_buffer_size(4 << 10).expect("a valid size");
+        socket.connect(&self.network.addresses()[0].1.into()).expect("it listens");
+        socket.set_read_timeout(Some(PATIENCE)).expect("a valid timeout");
+        Client { stream: socket.into() }
     }
 
     fn counter(&self, name: &str, label: &str) -> u64 {

@@ -14,6 +14,8 @@ use crate::network::connection::CloseReason;
 /// How often the thread looks whether others wait for memory that slow frames of its connections
 /// hold.
 const LOOK_NS: u64 = 500_000_000;
+/// Looks at what peers take are made together within this time: many slow readers cost few scans.
+const GATHER_NS: u64 = 100_000_000;
 
 impl NetworkThread {
     /// How long the thread may sleep; `None` without bound.
@@ -34,10 +36,10 @@ impl NetworkThread {
     /// Makes sure that the deadline of connection `key` is not slept through.
     pub(super) fn schedule_scan(&mut self, key: usize) {
         if let Some(served) = self.connections.get(key) {
-            let (deadline_ns, _) = served.deadline(&self.config);
+            let due_ns = served.due_ns(&self.config);
             let gives_up = served.connection.gives_up_memory_at(&self.config, served.paused);
             let gives_up_ns = gives_up.map_or(u64::MAX, |(at_ns, _)| at_ns);
-            self.next_scan_ns = self.next_scan_ns.min(deadline_ns).min(gives_up_ns);
+            self.next_scan_ns = self.next_scan_ns.min(due_ns).min(gives_up_ns);
         }
     }
 
@@ -49,13 +51,15 @@ impl NetworkThread {
         }
         let mut overdue = Vec::new();
         let mut next_ns = u64::MAX;
-        for (key, served) in &self.connections {
+        for (key, served) in &mut self.connections {
+            served.look_what_it_takes(&self.config, now_ns);
             let (deadline_ns, reason) = served.deadline(&self.config);
             if deadline_ns <= now_ns {
                 overdue.push((key, reason));
                 continue;
             }
-            next_ns = next_ns.min(deadline_ns);
+            let due_ns = served.due_ns(&self.config);
+            next_ns = next_ns.min(due_ns.max(now_ns.saturating_add(GATHER_NS)).min(deadline_ns));
             let gives_up = served.connection.gives_up_memory_at(&self.config, served.paused);
             let Some((at_ns, kind)) = gives_up else { continue };
             let own = usize::from(served.awaits_memory.is_some());
@@ -80,5 +84,33 @@ impl Served {
             return (self.connection.lingers_until(ended_ns), CloseReason::Peer);
         }
         self.connection.deadline(config, self.paused)
+    }
+
+    /// When the thread has to look at the connection, as long as nothing moves.
+    fn due_ns(&self, config: &NetworkConfig) -> u64 {
+        match self.deadline(config) {
+            (deadline_ns, reason) if self.may_take(deadline_ns, reason) => {
+                self.taking.due_ns(self.connection.moved_ns(), deadline_ns)
+            }
+            (deadline_ns, _) => deadline_ns,
+        }
+    }
+
+    /// Whether the peer extends its deadline by what it takes of the answer that is being written.
+    fn may_take(&self, deadline_ns: u64, reason: CloseReason) -> bool {
+        let has_deadline = deadline_ns != u64::MAX && reason != CloseReason::SlowFrame;
+        has_deadline && !self.connection.output.is_empty()
+    }
+
+    /// If it is time, looks whether the peer takes its answer: then the connection is not idle.
+    fn look_what_it_takes(&mut self, config: &NetworkConfig, now_ns: u64) {
+        let (deadline_ns, reason) = self.deadline(config);
+        if now_ns < self.due_ns(config) || !self.may_take(deadline_ns, reason) {
+            return;
+        }
+        let (moved_ns, left) = (self.connection.moved_ns(), self.stream.unacknowledged());
+        if self.taking.look(moved_ns, deadline_ns, now_ns, left) {
+            self.connection.touch(now_ns);
+        }
     }
 }

@@ -60,7 +60,7 @@ impl NetworkThread {
             if served.parting.is_none() {
                 served.stream.end_sending();
                 let asks = served.connection.frames.arrived() > 0;
-                let is_busy = served.connection.has_moved_since(now_ns.saturating_sub(JUST_NS));
+                let is_busy = served.connection.moved_ns() >= now_ns.saturating_sub(JUST_NS);
                 served.parting = Some(Parting { asks, is_busy, arrived_ns: None });
                 // What lies in the socket since before has to be read.
                 self.discard(key);
@@ -96,7 +96,7 @@ impl Served {
     /// Whether the connection may be closed.
     fn has_parted(&mut self, now_ns: u64) -> bool {
         let Some(parting) = &mut self.parting else { return false };
-        if parting.arrived_ns.is_none() && self.stream.has_arrived() {
+        if parting.arrived_ns.is_none() && self.stream.unacknowledged() == 0 {
             parting.arrived_ns = Some(now_ns);
         }
         // One that sends no more causes no reset, so the system delivers the rest by itself.

@@ -1,20 +1,8 @@
 //! A stop loses no answer, and does not wait for clients that have all answers.
 
-use std::net::SocketAddr;
 use std::sync::atomic::{AtomicI32, Ordering};
 
 use super::*;
-
-/// A peer whose machine takes a few KiB before its program reads: the rest of its answers stays
-/// with the broker's machine.
-fn slow_reader(address: SocketAddr) -> Client {
-    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None);
-    let socket = socket.expect("a socket");
-    socket.set_recv_buffer_size(4 << 10).expect("a valid size");
-    socket.connect(&address.into()).expect("it listens");
-    socket.set_read_timeout(Some(PATIENCE)).expect("a valid timeout");
-    Client { stream: socket.into() }
-}
 
 /// Reads whole frames until the end, a little at a time. Returns how many came, and how it ended.
 fn read_slowly(client: &mut Client) -> (i32, std::io::Result<usize>) {
@@ -44,7 +32,7 @@ fn a_peer_that_asks_ahead_and_reads_slowly_gets_every_answer_of_before_the_stop(
         counted.fetch_add(1, Ordering::SeqCst);
         request.responder.send(frame(request.header.correlation_id, &[7; 100_000]));
     });
-    let mut client = slow_reader(broker.network.addresses()[0].1);
+    let mut client = broker.connect_slow_reader();
     let ahead: Vec<u8> = (0..200).flat_map(|id| request(PRODUCE, id, &[1; 4_000])).collect();
     let mut writer = client.stream.try_clone().expect("a descriptor");
     let sender = std::thread::spawn(move || {
@@ -83,7 +71,7 @@ fn a_stop_leaves_a_peer_that_takes_nothing_at_its_deadline() {
     let broker = Broker::start(NetworkConfig::default(), |request| {
         request.responder.send(frame(request.header.correlation_id, &[7; 4 << 20]));
     });
-    let mut client = slow_reader(broker.network.addresses()[0].1);
+    let mut client = broker.connect_slow_reader();
     client.send(&request(METADATA, 1, b""));
     let mut first = [0; 1];
     client.stream.read_exact(&mut first).expect("the answer begins");
