@@ -212,7 +212,7 @@ class Consumer(BaseConsumer[ReadKey, ReadValue]):
 
         Args:
             offsets: A record or a batch, which are done; or the next offset by partition. All
-                that was handed out, if it is not given.
+                that calls returned until now, if it is not given.
             timeout: In seconds; ``default_api_timeout_ms`` if it is not given.
 
         Raises:
@@ -303,6 +303,8 @@ class Consumer(BaseConsumer[ReadKey, ReadValue]):
 
     def close(self, timeout: float = 5, *, commit: bool = True) -> None:
         """Commit what was handed out, leave the group, end the thread. Closing twice does nothing.
+
+        Records of a call that is not over yet are not committed.
 
         Args:
             timeout: Time limit in seconds. Half of it is for a rebalance in progress, so that

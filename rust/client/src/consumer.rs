@@ -50,7 +50,7 @@ pub mod topic_pattern;
 
 pub use due::{Claim, Due};
 pub use handout::Limits;
-pub use lease::Lease;
+pub use lease::{Lease, Single};
 pub use shared::Shared;
 
 /// What a caller gets.
@@ -224,9 +224,9 @@ impl Consumer {
             if let Some(event) = self.look_at_group()? {
                 return Ok(Next::Event(event));
             }
-            let taken = handout.take(&self.shared, limits)?;
-            if !taken.is_empty() {
-                return Ok(Next::Records(Lease::new(&self.shared, taken)));
+            let lease = handout.take(&self.shared, limits)?;
+            if !lease.is_empty() {
+                return Ok(Next::Records(lease));
             }
             self.check_positions()?;
             if Instant::now() >= deadline {
@@ -238,32 +238,24 @@ impl Consumer {
 
     /// The next record if it lies ready: the short way for callers that go record by record.
     ///
-    /// Where `make` fails the record stays the next one.
+    /// Where `make` fails, or the record is not kept, it stays the next one.
     pub fn next_decoded<T, E>(
         &self,
         make: impl FnOnce(&Cursor, RecordView<'_>) -> Result<T, E>,
-    ) -> Option<Result<T, E>> {
+    ) -> Option<Result<(T, Single<'_>), E>> {
         if self.runtime.check_fork_cheaply().is_err() || self.shared.buffer.has_attention() {
             return None;
         }
         self.shared.called();
         // A caller that decodes a record may wait for a lock of another caller.
-        self.handout.try_lock()?.take_decoded(make)
+        let made = self.handout.try_lock()?.take_decoded(make)?;
+        Some(made.map(|(made, taken)| (made, Single::new(&self.shared, taken))))
     }
 
-    /// The record at `offset` was not handed out after all, if [`Consumer::next_decoded`] took it
-    /// last: it is the next one again. Another call that is under way leaves it as it is.
-    pub fn take_back(&self, offset: i64) {
-        let last = self.handout.try_lock().and_then(|handout| handout.last_decoded(offset));
-        drop(last.map(|slice| Lease::new(&self.shared, vec![slice])));
-    }
-
-    /// What was handed out is done, as when the next call begins. Where another call is under way
-    /// on another thread, or around this one, that call did it when it began.
+    /// What was handed out is done, as when the next call begins. It waits for no call that is under
+    /// way on another thread, or around this one: what that has taken is not handed out yet.
     pub fn finish(&self) {
-        if let Some(mut handout) = self.handout.try_lock() {
-            handout.finish();
-        }
+        self.shared.subscription.lock().finish();
     }
 
     /// Whether it was closed.
@@ -455,8 +447,8 @@ impl Consumer {
             return Ok(());
         }
         let mut deadline = Instant::now() + timeout;
-        if !abandon && let Some(mut handout) = self.handout.try_lock_until(deadline) {
-            handout.finish();
+        if !abandon {
+            self.finish();
         }
         let committed = if self.shared.config.auto_commit {
             let last = calls::commit_last(Arc::clone(&self.shared), None, deadline);

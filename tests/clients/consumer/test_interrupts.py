@@ -52,3 +52,30 @@ def test_what_ends_a_program_passes_through_a_deserializer_and_no_record_is_lost
                 batches.append(batch)
                 batch.values()
         assert batches[-1].values() == numbered(5)[-len(batches[-1]) :]
+
+
+@pytest.mark.parametrize("closes", [False, True])
+def test_a_commit_in_a_deserializer_counts_no_record_of_its_own_call(
+    cluster: Cluster, closes: bool
+) -> None:
+    """The call then failed, and the records that it had taken were lost: they were committed."""
+    topic, group = cluster.topic(), cluster.group()
+    cluster.write(topic, numbered(5))
+
+    def deserialize(value: bytes) -> bytes:
+        if value == numbered(5)[3]:
+            if closes:
+                consumer.close()
+            else:
+                consumer.commit()
+            raise SystemExit
+        return value
+
+    settings: dict[str, Any] = {"group_id": group, "enable_auto_commit": closes}
+    with cluster.consumer(topic, value_deserializer=deserialize, **settings) as consumer:
+        seen = read(consumer, 1)
+        with pytest.raises(SystemExit):
+            while len(seen) < 5:
+                seen += consumer.consume(5, timeout=PATIENCE_S)
+    with cluster.consumer(topic, **settings) as consumer:
+        assert values(seen + read(consumer, 5 - len(seen))) == numbered(5)

@@ -4,6 +4,9 @@
 //! handed out. It never moves to another place: a seek, a reset or a new assignment retires it and
 //! makes another. So records that still come in for the old place are known to be stale.
 //!
+//! A call takes records before it hands them out, and may fail between the two. The position is
+//! behind what was taken; commits count what was handed out.
+//!
 //! Where the client itself goes back (a rewind, a log that was cut) the new cursor shares the
 //! places of the old one. Only the newest of them hands records out: it asks for that and moves the
 //! position under one lock. Records that go back to the partition move the position of them all.
@@ -44,10 +47,12 @@ impl Position {
     }
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 struct Places {
-    /// The record after the last one that was handed out.
+    /// The record after the last one that was taken.
     position: Position,
+    /// Where records begin that were taken and are not handed out yet, one for each [`Taken`].
+    under_way: Vec<Position>,
     /// What earlier calls handed out ends here: the place that may be committed by itself.
     done: Position,
     /// Commits from here leave nothing to be committed by itself up to this offset.
@@ -59,6 +64,19 @@ struct Places {
 }
 
 impl Places {
+    /// Takes the records before `next`, and returns where they begin.
+    fn take(&mut self, next: Position) -> Position {
+        let from = std::mem::replace(&mut self.position, next);
+        self.under_way.push(from);
+        from
+    }
+
+    /// The end of what was handed out. Records behind it may have been handed out as well, by a
+    /// call within a call. The earlier ones may still go back, so a commit ends before them.
+    fn handed_out(&self) -> Position {
+        self.under_way.iter().fold(self.position, |first, from| first.min(*from))
+    }
+
     fn go_back(&mut self, to: Position) {
         if to.offset < self.position.offset {
             self.position = to;
@@ -96,7 +114,14 @@ impl Cursor {
     /// The same in a tenure, see [`Cursor::tenure`].
     #[must_use]
     pub fn held(partition: TopicPartition, start: Position, tenure: u64) -> Self {
-        let places = Places { position: start, done: start, settled: None, setbacks: 0, newest: 0 };
+        let places = Places {
+            position: start,
+            under_way: Vec::new(),
+            done: start,
+            settled: None,
+            setbacks: 0,
+            newest: 0,
+        };
         Self::at(partition, Arc::new(Mutex::new(places)), 0, tenure)
     }
 
@@ -150,10 +175,16 @@ impl Cursor {
         &self.partition
     }
 
-    /// The next record to be handed out.
+    /// The next record to be taken.
     #[must_use]
     pub fn position(&self) -> Position {
         self.places.lock().position
+    }
+
+    /// The end of what was handed out: before the records that a call has taken and not yet kept.
+    #[must_use]
+    pub fn handed_out(&self) -> Position {
+        self.places.lock().handed_out()
     }
 
     /// Where that ends what earlier calls handed out.
@@ -194,27 +225,29 @@ impl Cursor {
         self.places.lock().settled = None;
     }
 
-    /// Everything before `position` is handed out; `false`, and nothing happens, if the cursor is
-    /// retired: then the records are fetched again, or are not wanted any more.
+    /// Takes everything before `position`; `None`, and nothing happens, if the cursor is retired:
+    /// then the records are fetched again, or are not wanted any more.
     #[must_use]
-    pub fn advance(&self, position: Position) -> bool {
-        self.move_on(|places| places.position = position)
+    pub fn advance(self: &Arc<Self>, position: Position) -> Option<Taken> {
+        let from = self.move_on(|places| places.take(position))?;
+        Some(Taken { cursor: Arc::clone(self), from })
     }
 
     /// The same when the caller comes back for more: what it had until now is done.
     #[must_use]
-    pub fn finish_and_advance(&self, position: Position) -> bool {
-        self.move_on(|places| {
-            places.done = places.position;
-            places.position = position;
-        })
+    pub fn finish_and_advance(self: &Arc<Self>, position: Position) -> Option<Taken> {
+        let from = self.move_on(|places| {
+            places.done = places.handed_out();
+            places.take(position)
+        })?;
+        Some(Taken { cursor: Arc::clone(self), from })
     }
 
     /// Nothing before `position` was worth handing out: it is done as soon as what was is. Nothing
     /// happens if the cursor is retired.
     pub fn pass(&self, position: Position) {
         self.move_on(|places| {
-            if places.done == places.position {
+            if places.done == places.position && places.under_way.is_empty() {
                 places.done = position;
             }
             places.position = position;
@@ -222,16 +255,12 @@ impl Cursor {
     }
 
     /// Moves the places under one lock with the look at whether it may.
-    fn move_on(&self, change: impl FnOnce(&mut Places)) -> bool {
+    fn move_on<T>(&self, change: impl FnOnce(&mut Places) -> T) -> Option<T> {
         let mut places = self.places.lock();
-        let newest = places.newest == self.number;
-        if newest {
-            change(&mut places);
-        }
-        newest
+        (places.newest == self.number).then(|| change(&mut places))
     }
 
-    /// What was handed out from `from` on was not: the position goes back there, unless it is
+    /// What was taken from `from` on is not handed out: the position goes back there, unless it is
     /// before that already.
     pub fn give_back(&self, from: Position) {
         self.places.lock().go_back(from);
@@ -243,10 +272,11 @@ impl Cursor {
         Arc::ptr_eq(&self.places, &other.places)
     }
 
-    /// The caller came back: all that was handed out is done.
-    pub fn finish(&self) {
+    /// The caller came back: all that was handed out is done. Whether that is all that was taken.
+    pub fn finish(&self) -> bool {
         let mut places = self.places.lock();
-        places.done = places.position;
+        places.done = places.handed_out();
+        places.under_way.is_empty()
     }
 
     /// Marks it as stale, which is final. A record is handed out before this, or not at all.
@@ -292,5 +322,37 @@ impl Cursor {
     /// Bytes were decoded or dropped.
     pub fn remove_buffered(&self, bytes: usize) {
         self.buffered_bytes.fetch_sub(bytes, Ordering::AcqRel);
+    }
+}
+
+/// Records that a call took of a cursor. They are handed out when this is dropped, unless they went
+/// back before: see [`Cursor::give_back`].
+#[derive(Debug)]
+#[must_use]
+pub struct Taken {
+    cursor: Arc<Cursor>,
+    from: Position,
+}
+
+impl Taken {
+    /// Where they were taken.
+    #[must_use]
+    pub fn cursor(&self) -> &Arc<Cursor> {
+        &self.cursor
+    }
+
+    /// The place before them.
+    #[must_use]
+    pub fn from(&self) -> Position {
+        self.from
+    }
+}
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        let under_way = &mut self.cursor.places.lock().under_way;
+        if let Some(at) = under_way.iter().position(|from| *from == self.from) {
+            under_way.swap_remove(at);
+        }
     }
 }

@@ -89,7 +89,7 @@ impl Due {
         })
     }
 
-    /// All that was handed out until now.
+    /// All that was handed out until now; not what a call has taken that is still under way.
     ///
     /// # Errors
     /// Without a group, or when the consumer is no member of it any more. Then the records of the
@@ -97,13 +97,13 @@ impl Due {
     pub fn handed_out(shared: &Shared) -> Result<Self, ClientError> {
         let group = check_group(shared)?;
         look(shared, |moment| {
-            let positions = moment.subscription.positions();
+            let handed_out = moment.subscription.handed_out();
             if moment.by_group && shared.has_lost() {
                 return Err(no_member(group));
-            } else if moment.by_group && !positions.is_empty() {
+            } else if moment.by_group && !handed_out.is_empty() {
                 moment.check_member(group)?;
             }
-            Ok(moment.due(without_metadata(positions), How::HandedOut))
+            Ok(moment.due(without_metadata(handed_out), How::HandedOut))
         })
     }
 

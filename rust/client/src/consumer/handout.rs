@@ -1,7 +1,8 @@
 //! Hands out what was fetched: decodes block by block, and keeps the books of what was handed out.
 //!
-//! Everything here happens on the caller's thread. A record counts as handed out when it leaves,
-//! and as done when the caller comes back: only then is it committed by itself.
+//! Everything here happens on the caller's thread. A record is taken here. It counts as handed out
+//! when the caller keeps it, and as done when the caller comes back: only then is it committed by
+//! itself.
 //!
 //! What stands behind records (a refusal, a batch that cannot be read) waits until the next call:
 //! it may move the partition, and until then the records may be given back.
@@ -12,9 +13,10 @@ use kafkalite_protocol::ErrorCode;
 
 use super::shared::Shared;
 use crate::config::IsolationLevel;
-use crate::consumer::cursor::Cursor;
+use crate::consumer::cursor::{Cursor, Taken};
 use crate::consumer::fetched::buffer::{Content, Fetched};
 use crate::consumer::fetched::decode::{DecodeOptions, Decoder};
+use crate::consumer::lease::Lease;
 use crate::consumer::record_block::{RecordBlock, RecordSlice, RecordView};
 use crate::consumer::subscription::{PartitionState, Subscription};
 use crate::error::ClientError;
@@ -54,7 +56,7 @@ pub struct Handout {
     open: Option<Open>,
     /// Those that were paused in the middle.
     parked: Vec<Open>,
-    /// What the last call handed out of.
+    /// What the last call took of, and what is still under way from earlier ones.
     touched: Vec<Arc<Cursor>>,
     /// What stands behind the records that were handed out last.
     behind: Option<Behind>,
@@ -80,24 +82,22 @@ impl Behind {
 impl Handout {
     /// The caller came back: what it got is done.
     pub fn finish(&mut self) {
-        for cursor in self.touched.drain(..) {
-            cursor.finish();
-        }
+        self.touched.retain(|cursor| !cursor.finish());
     }
 
-    /// What is there within the limits, without waiting. What the slices say is handed out.
+    /// Takes what is there within the limits, without waiting.
     ///
     /// # Errors
     /// What stands before the first record, if something does.
-    pub fn take(
+    pub fn take<'a>(
         &mut self,
-        shared: &Shared,
+        shared: &'a Shared,
         limits: Limits,
-    ) -> Result<Vec<RecordSlice>, ClientError> {
-        let mut taken: Vec<RecordSlice> = Vec::new();
+    ) -> Result<Lease<'a>, ClientError> {
+        let mut lease = Lease::new(shared);
         let (mut records, mut bytes) = (0, 0);
         while records < limits.max_records && bytes < limits.max_bytes {
-            if !self.fill(shared, taken.is_empty())? {
+            if !self.fill(shared, lease.is_empty())? {
                 break;
             }
             let Some(open) = &mut self.open else { break };
@@ -110,18 +110,16 @@ impl Handout {
                 }
             }
             let cursor = open.decoder.cursor();
-            if !cursor.advance(slice.block.position_after(slice.to - 1)) {
+            let Some(taken) = cursor.advance(slice.block.position_after(slice.to - 1)) else {
                 // It was rewound or left just now.
                 continue;
-            }
+            };
+            touch(&mut self.touched, cursor);
             open.rest.from = slice.to;
             records += slice.len();
-            if !self.touched.iter().any(|one| Arc::ptr_eq(one, cursor)) {
-                self.touched.push(Arc::clone(cursor));
-            }
-            taken.push(slice);
+            lease.push(slice, taken);
         }
-        Ok(taken)
+        Ok(lease)
     }
 
     /// The next record, if it is decoded already: the short way for callers that go record by
@@ -132,39 +130,31 @@ impl Handout {
     pub fn take_decoded<T, E>(
         &mut self,
         make: impl FnOnce(&Cursor, RecordView<'_>) -> Result<T, E>,
-    ) -> Option<Result<T, E>> {
+    ) -> Option<Result<(T, Taken), E>> {
         let open = self.open.as_mut()?;
         let cursor = open.decoder.cursor();
         if open.rest.is_empty() || !cursor.is_open() || self.behind.is_some() {
             return None;
         }
         let index = open.rest.from;
-        let made = make(cursor, open.rest.block.get(index));
-        if made.is_err() {
-            self.finish();
-            return Some(made);
-        }
-        let next = open.rest.block.position_after(index);
-        let is_ours = match self.touched.as_slice() {
-            [only] if Arc::ptr_eq(only, cursor) => cursor.finish_and_advance(next),
-            _ => {
-                for other in self.touched.drain(..) {
-                    other.finish();
-                }
-                self.touched.push(Arc::clone(cursor));
-                cursor.advance(next)
+        let made = match make(cursor, open.rest.block.get(index)) {
+            Ok(made) => made,
+            Err(error) => {
+                self.finish();
+                return Some(Err(error));
             }
         };
-        open.rest.from += usize::from(is_ours);
-        is_ours.then_some(made)
-    }
-
-    /// The record that was decoded last, if it is the one at `offset`.
-    pub fn last_decoded(&self, offset: i64) -> Option<RecordSlice> {
-        let rest = &self.open.as_ref()?.rest;
-        let last = rest.from.checked_sub(1)?;
-        let is_it = rest.block.offset(last) == offset;
-        is_it.then(|| RecordSlice { block: Arc::clone(&rest.block), from: last, to: rest.from })
+        let next = open.rest.block.position_after(index);
+        let taken = match self.touched.as_slice() {
+            [only] if Arc::ptr_eq(only, cursor) => cursor.finish_and_advance(next),
+            _ => {
+                self.touched.retain(|other| !other.finish());
+                touch(&mut self.touched, cursor);
+                cursor.advance(next)
+            }
+        }?;
+        open.rest.from += 1;
+        Some(Ok((made, taken)))
     }
 
     /// Sees to it that there is a record to hand out; whether there is. Unless it is to be the
@@ -242,6 +232,12 @@ impl Handout {
                 self.parked.push(open);
             }
         }
+    }
+}
+
+fn touch(touched: &mut Vec<Arc<Cursor>>, cursor: &Arc<Cursor>) {
+    if !touched.iter().any(|one| Arc::ptr_eq(one, cursor)) {
+        touched.push(Arc::clone(cursor));
     }
 }
 

@@ -2,23 +2,31 @@
 //!
 //! A caller keeps the records of a lease, or a part of them. The rest goes back to its partitions
 //! when the lease is dropped for any reason, and is handed out again. Nothing goes back to a
-//! partition with a seek to another place meanwhile.
+//! partition with a seek to another place meanwhile. Until then no commit counts them: a caller may
+//! commit, or close, in the middle.
 
 use std::ops::Deref;
 
 use super::shared::Shared;
-use crate::consumer::cursor::Position;
+use crate::consumer::cursor::{Position, Taken};
 use crate::consumer::record_block::RecordSlice;
 
 /// Records that were taken and are not kept yet.
 pub struct Lease<'a> {
     shared: &'a Shared,
     slices: Vec<RecordSlice>,
+    /// Dropped last: what is not kept has gone back by then.
+    taken: Vec<Taken>,
 }
 
 impl<'a> Lease<'a> {
-    pub(super) fn new(shared: &'a Shared, slices: Vec<RecordSlice>) -> Self {
-        Self { shared, slices }
+    pub(super) fn new(shared: &'a Shared) -> Self {
+        Self { shared, slices: Vec::new(), taken: Vec::new() }
+    }
+
+    pub(super) fn push(&mut self, slice: RecordSlice, taken: Taken) {
+        self.slices.push(slice);
+        self.taken.push(taken);
     }
 
     /// Keeps all of them: they are done when the caller comes back.
@@ -65,5 +73,34 @@ impl Deref for Lease<'_> {
 impl std::fmt::Debug for Lease<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Lease").field("slices", &self.slices).finish_non_exhaustive()
+    }
+}
+
+/// The lease of one record that its caller made in passing.
+#[must_use]
+pub struct Single<'a> {
+    shared: &'a Shared,
+    kept: bool,
+    /// Dropped last, as in [`Lease`].
+    taken: Taken,
+}
+
+impl<'a> Single<'a> {
+    pub(super) fn new(shared: &'a Shared, taken: Taken) -> Self {
+        Self { shared, kept: false, taken }
+    }
+
+    /// Keeps it: it is done when the caller comes back.
+    pub fn keep(mut self) {
+        self.kept = true;
+    }
+}
+
+impl Drop for Single<'_> {
+    fn drop(&mut self) {
+        if !self.kept {
+            self.shared.subscription.lock().give_back(self.taken.cursor(), self.taken.from());
+            self.shared.look_again();
+        }
     }
 }

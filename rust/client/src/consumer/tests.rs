@@ -38,6 +38,7 @@ mod leading;
 mod missing;
 mod silence;
 mod truncation;
+mod under_way;
 
 /// A log of one partition: records from `start` to `end`, two in a batch.
 #[derive(Clone)]
@@ -223,7 +224,16 @@ fn taken(next: Result<Next<'_>, ClientError>) -> Vec<RecordSlice> {
 
 /// The offset of the next record that is decoded already.
 fn decoded(consumer: &Consumer) -> Option<i64> {
-    consumer.next_decoded(|_, record| Ok::<_, ()>(record.offset()))?.ok()
+    kept(consumer.next_decoded(|_, record| Ok::<_, ()>(record.offset())))?.ok()
+}
+
+/// What was made of the next record, which is kept.
+fn kept<T, E>(made: Option<Result<(T, Single<'_>), E>>) -> Option<Result<T, E>> {
+    let keep = |(made, single): (T, Single<'_>)| {
+        single.keep();
+        made
+    };
+    made.map(|made| made.map(keep))
 }
 
 const EARLIEST_RESET: (&str, &str) = ("auto.offset.reset", "earliest");
@@ -263,10 +273,10 @@ fn what_was_handed_out_is_done_when_the_caller_comes_back() {
     assert_eq!(decoded(&consumer), Some(3));
     assert_eq!(done(), 3);
     assert_eq!(decoded(&consumer), Some(4));
-    let handed_out = || consumer.shared().subscription.lock().positions()[&x()].offset;
+    let handed_out = || consumer.shared().subscription.lock().handed_out()[&x()].offset;
     assert_eq!((done(), handed_out()), (4, 5));
     // It was processed once more where the consumer was closed for this failure.
-    assert_eq!(consumer.next_decoded(|_, _| Err::<(), _>("no")), Some(Err("no")));
+    assert_eq!(kept(consumer.next_decoded(|_, _| Err::<(), _>("no"))), Some(Err("no")));
     assert_eq!((done(), handed_out()), (5, 5));
 }
 
@@ -275,7 +285,7 @@ fn a_record_that_cannot_be_made_stays_the_next_one() {
     let broker = broker(Log { start: 0, end: 6, epoch: 0 });
     let consumer = reading(&broker, &[EARLIEST_RESET]);
     assert_eq!(read(&consumer, 1), Ok(vec![0]));
-    assert_eq!(consumer.next_decoded(|_, _| Err::<(), _>("no")), Some(Err("no")));
+    assert_eq!(kept(consumer.next_decoded(|_, _| Err::<(), _>("no"))), Some(Err("no")));
     assert_eq!(decoded(&consumer), Some(1));
     lease(consumer.next(ALL, soon())).keep_first(1);
     assert_eq!(read(&consumer, 3), Ok(vec![3, 4, 5]));

@@ -273,28 +273,25 @@ impl Consumer {
             let name = self.names.lock().of(py, cursor.partition());
             self.deserializers.record(py, &name, cursor, &view)
         });
-        let record = match ready {
-            Some(record) => {
-                let record = record?;
-                // With the lock of the short way released: a handler may call the consumer.
-                py.check_signals().inspect_err(|_| cheap.take_back(record.offset()))?;
-                record
+        if let Some(made) = ready {
+            let (record, lease) = made?;
+            let record = Py::new(py, record)?;
+            // With the lock of the short way released: a handler may call the consumer.
+            py.check_signals()?;
+            lease.keep();
+            return Ok(Some(record.into_any()));
+        }
+        match self.next(py, Limits { max_records: 1, max_bytes: usize::MAX }, timeout)? {
+            Found::Records(lease) => {
+                let one = |mut made: Vec<Record>| {
+                    made.pop().map(|record| Py::new(py, record)).transpose()
+                };
+                let record = self.hand_out(py, lease, one)?;
+                Ok(record.map(Py::into_any))
             }
-            None => {
-                match self.next(py, Limits { max_records: 1, max_bytes: usize::MAX }, timeout)? {
-                    Found::Records(lease) => {
-                        let one = |mut made: Vec<Record>| {
-                            made.pop().map(|record| Py::new(py, record)).transpose()
-                        };
-                        let record = self.hand_out(py, lease, one)?;
-                        return Ok(record.map(Py::into_any));
-                    }
-                    Found::Event(event) => return Ok(Some(event)),
-                    Found::Nothing => return Ok(None),
-                }
-            }
-        };
-        Ok(Some(Py::new(py, record)?.into_any()))
+            Found::Event(event) => Ok(Some(event)),
+            Found::Nothing => Ok(None),
+        }
     }
 
     /// A list of records; or a handover; an empty list after `timeout` seconds.

@@ -45,13 +45,6 @@ pub struct Record {
 const CREATE_TIME: &str = "CreateTime";
 const LOG_APPEND_TIME: &str = "LogAppendTime";
 
-impl Record {
-    /// Its place in its partition.
-    pub fn offset(&self) -> i64 {
-        self.offset
-    }
-}
-
 #[pymethods]
 impl Record {
     #[new]

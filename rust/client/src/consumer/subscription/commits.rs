@@ -40,14 +40,19 @@ impl Subscription {
         uncommitted.collect()
     }
 
-    /// All positions: what a caller that commits now means.
+    /// The end of what calls handed out of each partition: what a caller that commits now means.
     #[must_use]
-    pub fn positions(&self) -> BTreeMap<TopicPartition, Position> {
+    pub fn handed_out(&self) -> BTreeMap<TopicPartition, Position> {
         let known = self
             .partitions
             .iter()
-            .filter_map(|(partition, state)| Some((partition.clone(), state.position()?)));
+            .filter_map(|(partition, state)| Some((partition.clone(), state.handed_out()?)));
         known.collect()
+    }
+
+    /// The caller came back: all that was handed out is done.
+    pub fn finish(&self) {
+        self.partitions.values().for_each(|state| _ = state.cursor().finish());
     }
 
     /// The number of the partition's life, see [`PartitionState::life`]; 0 if it is not assigned.

@@ -192,10 +192,20 @@ impl PartitionState {
         self.next_fetch
     }
 
-    /// The next record to be handed out, once that is known.
+    /// The next record to be taken, once that is known.
     #[must_use]
     pub fn position(&self) -> Option<Position> {
-        matches!(self.status, Status::Reading | Status::Validate).then(|| self.cursor.position())
+        self.is_known().then(|| self.cursor.position())
+    }
+
+    /// The end of what was handed out, once the position is known.
+    #[must_use]
+    pub fn handed_out(&self) -> Option<Position> {
+        self.is_known().then(|| self.cursor.handed_out())
+    }
+
+    fn is_known(&self) -> bool {
+        matches!(self.status, Status::Reading | Status::Validate)
     }
 
     /// The last position that was committed, as far as is known.
@@ -462,8 +472,7 @@ impl PartitionState {
     /// What is to be committed by itself: what earlier calls handed out. Nothing if a commit since
     /// the last seek settled that, or if it was committed last.
     pub(super) fn uncommitted(&self) -> Option<Position> {
-        let known = matches!(self.status, Status::Reading | Status::Validate);
-        let done = self.cursor.unsettled().filter(|done| known && done.offset >= 0)?;
+        let done = self.cursor.unsettled().filter(|done| self.is_known() && done.offset >= 0)?;
         let same = self.committed.is_some_and(|last| last.offset == done.offset);
         (!same).then_some(done)
     }

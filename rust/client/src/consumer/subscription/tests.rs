@@ -97,9 +97,9 @@ fn the_next_fetch_runs_ahead_of_the_position() {
     let state = subscription.get_mut(&x).expect("it is assigned");
     assert!(state.fetched(&cursor, at(30, 3), Watermarks::default()));
     assert_eq!(wish(&subscription, now).from, at(30, 3));
-    assert_eq!(subscription.positions()[&x], Position::at(10));
-    assert!(cursor.advance(at(12, 3)));
-    assert_eq!(subscription.positions()[&x], at(12, 3));
+    assert_eq!(subscription.handed_out()[&x], Position::at(10));
+    assert!(cursor.advance(at(12, 3)).is_some());
+    assert_eq!(subscription.handed_out()[&x], at(12, 3));
 }
 
 #[test]
@@ -218,7 +218,7 @@ fn what_was_fetched_of_a_log_that_was_cut_is_dropped_and_what_was_handed_out_ask
     let cursor = wish(&subscription, now).cursor;
     let state = subscription.get_mut(&x).expect("it is assigned");
     state.fetched(&cursor, at(30, 3), Watermarks::default());
-    assert!(cursor.advance(at(20, 3)));
+    assert!(cursor.advance(at(20, 3)).is_some());
     subscription.see_leaders(|_| Some(leader(2, 4)));
     assert!(subscription.validation_done(&x, at(30, 3), at(25, 3)).is_none());
     assert!(cursor.is_retired());
@@ -275,9 +275,9 @@ fn only_what_earlier_calls_handed_out_is_to_be_committed() {
     let (mut subscription, x, now) = reading();
     let cursor = wish(&subscription, now).cursor;
     assert_eq!(subscription.to_commit(), BTreeMap::new(), "it is committed already");
-    assert!(cursor.finish_and_advance(at(11, 3)));
+    assert!(cursor.finish_and_advance(at(11, 3)).is_some());
     assert_eq!(subscription.to_commit(), BTreeMap::new());
-    assert!(cursor.finish_and_advance(at(15, 3)));
+    assert!(cursor.finish_and_advance(at(15, 3)).is_some());
     assert_eq!(subscription.to_commit(), BTreeMap::from([(x.clone(), at(11, 3))]));
     cursor.finish();
     let done = subscription.to_commit();
@@ -297,7 +297,7 @@ fn a_rewind_fetches_again_what_was_not_handed_out() {
     let cursor = wish(&subscription, now).cursor;
     let state = subscription.get_mut(&x).expect("it is assigned");
     state.fetched(&cursor, at(30, 3), Watermarks::default());
-    assert!(cursor.finish_and_advance(at(12, 3)));
+    assert!(cursor.finish_and_advance(at(12, 3)).is_some());
     state.rewind();
     assert_eq!(wish(&subscription, now).from, at(12, 3));
     assert_eq!(subscription.to_commit(), BTreeMap::new());

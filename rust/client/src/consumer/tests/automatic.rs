@@ -6,11 +6,11 @@ use super::commits::{committed, coordinated};
 use super::last_commit::nothing_committed;
 use super::*;
 
-/// A reader of `x` in a group, which got 0 and 1 in one call and 2 and 3 in the next. Beside it the
-/// offsets that its coordinator was asked to commit.
-fn reader() -> (FakeBroker, Consumer, Arc<Mutex<Vec<i64>>>) {
+/// A reader of `x` in a group, which got 0 and 1 in one call and 2 and 3 in the next; 4 to 7 come.
+/// Beside it the offsets that its coordinator was asked to commit.
+pub fn reader() -> (FakeBroker, Consumer, Arc<Mutex<Vec<i64>>>) {
     let told = Arc::new(Mutex::new(Vec::new()));
-    let (offsets, log) = (Arc::clone(&told), Log { start: 0, end: 4, epoch: 0 });
+    let (offsets, log) = (Arc::clone(&told), Log { start: 0, end: 8, epoch: 0 });
     let broker = coordinated(move |asked| {
         if asked.is(ApiKey::OffsetCommit) {
             let request: OffsetCommitRequest = asked.read();

@@ -75,7 +75,7 @@ fn records_in_front_of_an_obstacle_that_go_back_are_handed_out_again() {
         let rest = lease(consumer.next(ALL, soon()));
         assert_eq!(values(&rest), [1, 2, 3], "in front of {what}, {policy}");
         rest.keep_first(1);
-        let position = || consumer.shared().subscription.lock().positions().get(&x()).copied();
+        let position = || consumer.shared().subscription.lock().handed_out().get(&x()).copied();
         assert_eq!(position().map(|at| at.offset), Some(2), "{what}, {policy}");
         assert_eq!(read(&consumer, 2), Ok(vec![2, 3]), "{what}, {policy}");
     }
@@ -115,12 +115,12 @@ fn a_record_is_handed_out_once_though_its_partition_is_rewound_meanwhile() {
     let consumer = reading(&broker, &[EARLIEST_RESET]);
     assert_eq!(read(&consumer, 1), Ok(vec![0]));
     let mut seen = Vec::new();
-    let first = consumer.next_decoded(|_, record| {
+    let first = kept(consumer.next_decoded(|_, record| {
         let mut subscription = consumer.shared().subscription.lock();
         subscription.get_mut(&x()).expect("it is assigned").rewind();
         consumer.shared().fetch.notify_one();
         Ok::<_, ()>(record.offset())
-    });
+    }));
     seen.extend(first.and_then(Result::ok));
     seen.extend(read(&consumer, 5 - seen.len()).expect("nothing stands in the way"));
     assert_eq!(seen, [1, 2, 3, 4, 5]);
@@ -132,28 +132,23 @@ fn a_deserializer_may_mark_earlier_records_as_processed() {
     let broker = broker(Log { start: 0, end: 6, epoch: 0 });
     let consumer = reading(&broker, &[EARLIEST_RESET]);
     assert_eq!(read(&consumer, 1), Ok(vec![0]));
-    let made = consumer.next_decoded(|_, record| {
+    let made = kept(consumer.next_decoded(|_, record| {
         consumer.finish();
         Ok::<_, ()>(record.offset())
-    });
+    }));
     assert_eq!(made, Some(Ok(1)));
 }
 
 /// Ctrl-C came between the taking of a record and its use: a close committed what no caller saw.
 #[test]
-fn the_record_that_was_decoded_last_can_be_taken_back() {
+fn a_decoded_record_that_is_not_kept_goes_back() {
     let broker = broker(Log { start: 0, end: 6, epoch: 0 });
     let consumer = reading(&broker, &[EARLIEST_RESET]);
     assert_eq!(read(&consumer, 1), Ok(vec![0]));
-    let decoded = || consumer.next_decoded(|_, record| Ok::<_, ()>(record.offset()));
-    assert_eq!(decoded(), Some(Ok(1)));
-    assert_eq!(decoded(), Some(Ok(2)));
-    // It is not the last one.
-    consumer.take_back(1);
-    assert_eq!(decoded(), Some(Ok(3)));
-    consumer.take_back(3);
+    assert_eq!(decoded(&consumer), Some(1));
+    drop(consumer.next_decoded(|_, record| Ok::<_, ()>(record.offset())));
     let subscription = consumer.shared().subscription.lock();
-    assert_eq!(subscription.positions()[&x()].offset, 3);
+    assert_eq!(subscription.handed_out()[&x()].offset, 2);
     drop(subscription);
-    assert_eq!(read(&consumer, 3), Ok(vec![3, 4, 5]));
+    assert_eq!(read(&consumer, 4), Ok(vec![2, 3, 4, 5]));
 }

@@ -165,7 +165,7 @@ fn a_partition_that_comes_while_brokers_do_not_know_its_topic_is_read_from_its_b
         let broker = telling(&told);
         let consumer = following(&broker, wish, "latest");
         awaited::until("x-0 has a position", || {
-            consumer.shared().subscription.lock().positions().contains_key(&x())
+            consumer.shared().subscription.lock().handed_out().contains_key(&x())
         });
         hear(&consumer, &told, NOT_THERE);
         hear(&consumer, &told, Told::Topic(1, 2));
