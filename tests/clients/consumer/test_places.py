@@ -42,6 +42,27 @@ def test_a_position_moves_with_what_was_handed_out(cluster: Cluster) -> None:
         assert consumer.position(part(topic)) == 4
 
 
+def test_the_lag_of_an_idle_partition_comes_back_when_it_is_assigned_again(
+    cluster: Cluster,
+) -> None:
+    """It stayed unknown until a record came: the broker had told its end, and told it only once."""
+    topic = cluster.topic(2)
+    both = [part(topic, 0), part(topic, 1)]
+
+    def lag_comes() -> None:
+        deadline = time.monotonic() + PATIENCE_S
+        while consumer.lag() != dict.fromkeys(both, 0):
+            assert time.monotonic() < deadline, consumer.lag()
+            assert consumer.poll(0.1) is None
+
+    with cluster.consumer() as consumer:
+        consumer.assign(both)
+        lag_comes()
+        consumer.assign(both[:1])
+        consumer.assign(both)
+        lag_comes()
+
+
 def test_a_paused_partition_is_held_back_until_it_is_resumed(cluster: Cluster) -> None:
     topic = cluster.topic(2)
     cluster.write(topic, numbered(5), partition=0)

@@ -109,6 +109,7 @@ impl Fetcher {
                 leader_epoch: wish.leader.epoch,
                 at_leader: wish.node == wish.leader.node,
                 may_be_sent_away: wish.may_be_sent_away,
+                is_new: wish.is_new,
             });
         }
         for (id, wanted) in by_node {

@@ -5,6 +5,8 @@
 //! partition in each fetch, each time in another order. So partitions that do not fit into one
 //! answer come in another. Topics go by id from Fetch version 13 on, for a whole session or not at
 //! all.
+//! A broker tells the same news once. A partition may be new to us and not to the broker: it was
+//! assigned again, or its first answer came too late. Then another session takes this one's place.
 //! Source: Kafka's `FetchSessionHandler`.
 
 use std::collections::{BTreeMap, HashMap};
@@ -34,14 +36,16 @@ pub struct Wanted {
     pub at_leader: bool,
     /// Whether the leader may name another replica.
     pub may_be_sent_away: bool,
+    /// Whether no fetch has told the state of its log yet.
+    pub is_new: bool,
 }
 
 /// What a fetch says of partitions.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SessionRequest {
-    /// The session's id; 0 asks for a new one.
+    /// The session's id; 0 if there is none.
     pub session_id: i32,
-    /// Counts the fetches of a session.
+    /// Counts the fetches of a session. The first one closes the named one, and asks for another.
     pub session_epoch: i32,
     /// Whether topics go by id.
     pub by_id: bool,
@@ -81,6 +85,9 @@ impl FetchSession {
             self.restart();
             self.by_id = by_id;
         }
+        if wanted.iter().any(|(partition, one)| self.has_told_before(partition, one)) {
+            self.epoch = FIRST_EPOCH;
+        }
         let full = self.epoch == FIRST_EPOCH;
         let mut topics = Vec::new();
         let mut forgotten = Vec::new();
@@ -107,6 +114,13 @@ impl FetchSession {
         }
         self.told = wanted;
         SessionRequest { session_id: self.id, session_epoch: self.epoch, by_id, topics, forgotten }
+    }
+
+    /// Whether the broker may have told the state of a log already, to another place of ours. As
+    /// long as nothing changes there it does not tell it again.
+    fn has_told_before(&self, partition: &TopicPartition, one: &Wanted) -> bool {
+        let known = self.told.get(partition).filter(|_| one.is_new);
+        known.is_some_and(|known| !Arc::ptr_eq(&known.cursor, &one.cursor))
     }
 
     /// What the broker got last of a partition: an answer may be about any of them.

@@ -67,6 +67,8 @@ pub struct FetchWish {
     pub may_be_sent_away: bool,
     /// Where to go on.
     pub from: Position,
+    /// Whether no fetch has told the state of its log yet.
+    pub is_new: bool,
 }
 
 /// One assigned partition.
@@ -430,6 +432,7 @@ impl PartitionState {
             leader,
             may_be_sent_away: self.nearby.may_be_named(now),
             from: self.next_fetch,
+            is_new: self.watermarks.is_none(),
         })
     }
 

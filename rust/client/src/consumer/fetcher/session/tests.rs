@@ -11,6 +11,7 @@ fn wanted(name: &str, topic_id: u8, offset: i64) -> Wanted {
         leader_epoch: 3,
         at_leader: true,
         may_be_sent_away: true,
+        is_new: false,
     }
 }
 
@@ -109,4 +110,22 @@ fn answers_are_matched_with_what_was_asked_and_unknown_partitions_with_nothing()
     assert!(session.told("", Uuid([1; 16]), 0).is_some_and(|one| one.from.offset == 10));
     assert!(session.told("", Uuid([1; 16]), 1).is_none());
     assert!(session.told("x", Uuid([8; 16]), 0).is_none());
+}
+
+/// The lag of a partition that was assigned again stayed unknown until a record came.
+#[test]
+fn a_partition_that_is_new_to_us_and_not_to_the_broker_begins_another_session() {
+    let mut session = begun();
+    let (x, y) = (wanted("x-0", 1, 10), wanted("y-1", 2, 20));
+    let new = Wanted { is_new: true, ..x };
+    let again = session.next(vec![new.clone(), y.clone()], true, 100);
+    assert_eq!((again.session_id, again.session_epoch), (7, 0), "session 7 is closed");
+    assert_eq!(listed(&again), ["x[(0, 10)]", "y[(1, 20)]"]);
+    assert_eq!(again.forgotten, []);
+    session.answered(8);
+    // Also where the answer said nothing of it, once is enough.
+    let next =
+        session.next(vec![new, y, Wanted { is_new: true, ..wanted("z-0", 3, 0) }], true, 100);
+    assert_eq!((next.session_id, next.session_epoch), (8, 1));
+    assert_eq!(listed(&next), ["z[(0, 0)]"]);
 }
