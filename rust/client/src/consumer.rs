@@ -252,8 +252,8 @@ impl Consumer {
         Some(made.map(|(made, taken)| (made, Single::new(&self.shared, taken))))
     }
 
-    /// What was handed out is done, as when the next call begins. It waits for no call that is under
-    /// way on another thread, or around this one: what that has taken is not handed out yet.
+    /// What was handed out is done, as when the next call begins. It waits for no call that is
+    /// under way on another thread, or around this one: what that has taken is not handed out yet.
     pub fn finish(&self) {
         self.shared.subscription.lock().finish();
     }

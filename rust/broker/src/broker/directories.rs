@@ -85,8 +85,7 @@ pub(super) fn open(
         Some(_) => PathBuf::new(),
         None => metadata_dir(&here, any_known && !lost.is_empty())?,
     };
-    let holder = here.iter().find(|(_, one)| dir.starts_with(one.directory().path()));
-    let directory_id = holder.map_or(Uuid::ZERO, |(id, _)| *id);
+    let directory_id = holder(&here, &dir);
     let broker = Registration {
         broker_id: config.node_id,
         listeners: advertised(config, listeners),
@@ -160,6 +159,12 @@ impl Opened {
 fn stop(cluster: &Cluster) {
     cluster.controller().stop();
     cluster.stop();
+}
+
+/// The id of the log directory that has the metadata log; zero if none has it.
+fn holder(here: &[(Uuid, Checkpoints)], metadata_dir: &Path) -> Uuid {
+    let holds = |one: &Checkpoints| metadata_dir.starts_with(one.directory().path());
+    here.iter().find(|(_, one)| holds(one)).map_or(Uuid::ZERO, |(id, _)| *id)
 }
 
 /// The epoch of the life that left all directories complete.

@@ -284,8 +284,8 @@ impl PartitionState {
         })
     }
 
-    /// The outcome for acks=all of a batch that was appended in `epoch` and ends at `end`: committed
-    /// when the high watermark passes it while this broker leads, as it has done since that epoch.
+    /// The outcome for acks=all of a batch that was appended in `epoch` and ends at `end`. It
+    /// counts if the high watermark passes it while this broker leads, as it has since that epoch.
     #[must_use]
     pub fn commit_status(&self, end: Offset, epoch: LeaderEpoch) -> CommitStatus {
         self.status(epoch, self.high_watermark >= end)
@@ -453,7 +453,7 @@ impl PartitionState {
         self.in_sync.end_of(id)
     }
 
-    /// Whether a fresh leader's high watermark is below its epoch: it cannot say where the log ends.
+    /// Whether a fresh leader's high watermark is below its epoch: it cannot tell the log's end.
     #[must_use]
     pub fn is_catching_up(&self) -> bool {
         self.high_watermark < self.epoch_start && self.has_followers()

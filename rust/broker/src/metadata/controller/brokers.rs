@@ -31,8 +31,8 @@ pub struct Registration {
     pub rack: Option<String>,
     /// The ids of the log directories that it has now.
     pub log_dirs: Vec<Uuid>,
-    /// Whether these are all that it is meant to have: another one that it had is lost, then. `None`
-    /// if it did not open them yet.
+    /// Whether these are all that it is meant to have: another one that it had is lost, then.
+    /// `None` if it did not open them yet.
     pub has_all_dirs: Option<bool>,
     /// The directory of its part of the controller quorum; zero for a broker without company.
     pub quorum_dir: Uuid,
@@ -129,9 +129,9 @@ pub fn register(image: &MetadataImage, broker: &Registration) -> Vec<MetadataRec
     records
 }
 
-/// As [`register`], for a broker of a cluster. Where it has all of its directories, those that it had
-/// before were replaced. What was there is lost, so its replicas begin again and fill from their
-/// leaders.
+/// As [`register`], for a broker of a cluster. Where it has all of its directories, those that it
+/// had before were replaced. What was there is lost, so its replicas begin again and fill from
+/// their leaders.
 ///
 /// # Errors
 /// The image does not take the records.

@@ -7,8 +7,8 @@
 //! ```
 //! A leader is elected from the ISR, else from the ELR, in the order of the replicas. A broker that
 //! stopped uncleanly may have lost the end of its logs, so it leaves both. When none is left in the
-//! two, the last leader is put into the ISR: no other replica has as much. It does not lead while it
-//! is away, or while its disk is.
+//! two, the last leader is put into the ISR: no other replica has as much. It does not lead while
+//! it is away, or while its disk is.
 //! Where `unclean.leader.election.enable` says so, any replica leads before none does. What the
 //! files of a broker say of that key counts at the leader of the quorum only. It looks for
 //! partitions without a leader ([`Elections::unclean`]).

@@ -6,7 +6,7 @@ use super::commits::{committed, coordinated};
 use super::last_commit::nothing_committed;
 use super::*;
 
-/// A reader of `x` in a group, which got 0 and 1 in one call and 2 and 3 in the next; 4 to 7 come.
+/// A reader of `x` in a group, which got 0 and 1 in one call and 2 and 3 in the next. 4 to 7 come.
 /// Beside it the offsets that its coordinator was asked to commit.
 pub fn reader() -> (FakeBroker, Consumer, Arc<Mutex<Vec<i64>>>) {
     let told = Arc::new(Mutex::new(Vec::new()));

@@ -66,7 +66,7 @@ fn a_leader_that_stays_leads_on() {
     assert_eq!(before.topics, cluster.image.topics, "it is there already");
 }
 
-/// Its broker may hear of both changes late, and delete its log then. What it fetched from its old
+/// Its broker may see both changes late, and delete its log then. What it fetched from its old
 /// log in the same epoch put it in sync.
 #[test]
 fn a_replica_that_goes_and_comes_back_has_to_fetch_in_a_new_epoch() {
