@@ -271,11 +271,10 @@ impl Consumer {
         let cheap = self.inside.get_cheaply().map_err(|error| client_error(py, &error))?;
         let ready = cheap.next_decoded(|cursor, view| {
             let name = self.names.lock().of(py, cursor.partition());
-            self.deserializers.record(py, &name, cursor, &view)
+            Py::new(py, self.deserializers.record(py, &name, cursor, &view)?)
         });
         if let Some(made) = ready {
             let (record, lease) = made?;
-            let record = Py::new(py, record)?;
             // With the lock of the short way released: a handler may call the consumer.
             py.check_signals()?;
             lease.keep();
