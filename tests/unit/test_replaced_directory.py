@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -23,6 +25,26 @@ class TwoDisks(Cluster):
         """A broker whose second directory stands beside the first."""
         disks = f"{data_dir},{data_dir.parent}/disk"
         return Member(data_dir, {**self.config, "log.dirs": disks}, join)
+
+
+def test_a_broker_that_lost_its_metadata_only_is_told_so(tmp_path: Path) -> None:
+    cluster = TwoDisks(tmp_path, {})
+    cluster.start()
+    try:
+        broker = cluster.members[3]
+        broker.stop()
+        shutil.rmtree(broker.data_dir)
+        broker.data_dir.mkdir()
+        arguments = ["--listen", "127.0.0.1:0", "--join", cluster.members[1].bootstrap]
+        disks = f"log.dirs={broker.data_dir},{broker.data_dir.parent}/disk"
+        command = [sys.executable, "-m", "kafkalite", "serve", *arguments, "--set", disks]
+        refused = subprocess.run(
+            [*command, "--set", "node.id=3"], capture_output=True, text=True, timeout=60
+        )
+        assert refused.returncode != 0
+        assert "metadata is missing, and others of log.dirs were used before" in refused.stderr
+    finally:
+        cluster.close()
 
 
 @pytest.mark.parametrize("killed", [True, False], ids=["killed", "stopped"])

@@ -76,7 +76,12 @@ impl Settled {
         let timeout = Duration::from_millis(config.registration_timeout_ms);
         let Joined { cluster_id, broker_id } = join(&place, &joining, timeout)?;
         if known.is_some() {
-            return Err(JoinError::HasMetadata { cluster_id }.into());
+            let mut paths = config.data_dirs.iter().map(|path| absolute(path).join(METADATA));
+            let error = match paths.any(|path| path.exists()) {
+                true => JoinError::HasMetadata { cluster_id },
+                false => JoinError::LostMetadata { cluster_id },
+            };
+            return Err(error.into());
         }
         tracing::info!(cluster_id, node_id = broker_id, "joined a cluster");
         let config = config.of_node(broker_id, "the cluster that was joined")?;

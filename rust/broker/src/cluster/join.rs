@@ -67,6 +67,16 @@ pub enum JoinError {
         /// The cluster that is to be joined.
         cluster_id: String,
     },
+    /// The disk with the broker's part of the quorum was replaced, and another one was not.
+    #[error(
+        "the log directory with this broker's metadata is missing, and others of log.dirs were \
+         used before: put it back, or empty the others as well and have all copied from \
+         {cluster_id}"
+    )]
+    LostMetadata {
+        /// The cluster that is to be joined.
+        cluster_id: String,
+    },
     /// The system refuses a thread or a socket.
     #[error("cannot ask the cluster: {0}")]
     System(#[from] std::io::Error),
