@@ -27,7 +27,7 @@ class TwoDisks(Cluster):
         return Member(data_dir, {**self.config, "log.dirs": disks}, join)
 
 
-def test_a_broker_that_lost_its_metadata_only_is_told_so(tmp_path: Path) -> None:
+def test_a_broker_that_lost_its_metadata_only_does_not_join(tmp_path: Path) -> None:
     cluster = TwoDisks(tmp_path, {})
     cluster.start()
     try:
