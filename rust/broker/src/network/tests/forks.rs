@@ -1,6 +1,7 @@
 //! Sockets of a broker whose process was forked. The test copies descriptors by `pidfd_getfd`,
 //! because a fork does the same to each of them.
 
+use std::collections::HashSet;
 use std::os::fd::{AsFd, OwnedFd, RawFd};
 
 use rustix::process::{PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_open};
@@ -8,7 +9,7 @@ use socket2::SockRef;
 
 use super::*;
 
-/// Copies of all sockets of this process that are bound to `port`.
+/// A copy of each socket of this process that is bound to `port`.
 fn copies(port: u16) -> Vec<OwnedFd> {
     let this = pidfd_open(getpid(), PidfdFlags::empty()).expect("this process is there");
     let open = std::fs::read_dir("/proc/self/fd").expect("Linux");
@@ -18,7 +19,13 @@ fn copies(port: u16) -> Vec<OwnedFd> {
         let local = SockRef::from(copy).local_addr().ok();
         local.and_then(|local| local.as_socket()).is_some_and(|local| local.port() == port)
     };
-    all.filter(is_bound).collect()
+    // The list may name copies that were made meanwhile.
+    let mut peers = HashSet::new();
+    let is_new = |copy: &OwnedFd| {
+        let peer = SockRef::from(copy).peer_addr().ok();
+        peers.insert(peer.and_then(|peer| peer.as_socket()))
+    };
+    all.filter(is_bound).filter(is_new).collect()
 }
 
 /// Sockets were closed and never shut down. With a copy in a forked child, clients of a stopped
