@@ -214,8 +214,9 @@ fn copy_again(
     is_over: impl Fn() -> bool,
     pause: Duration,
 ) -> Result<(), Failure> {
-    let (began, mut closed) = (Instant::now(), 0);
-    for tries in 1.. {
+    let (began, mut tries, mut closed) = (Instant::now(), 0, 0);
+    loop {
+        tries += 1;
         let copied = copy();
         match copied {
             Err(Failure::Deleted) => {}
@@ -232,7 +233,6 @@ fn copy_again(
         }
         std::thread::sleep(pause * tries);
     }
-    Ok(())
 }
 
 fn name(from: &Path, to: &Path) -> Result<(), Failure> {
