@@ -1,8 +1,9 @@
 """One command for all suites, with a bound on the time of each.
 
 ``python -m tests.conformance.run`` runs everything against our broker; ``--slice`` runs what fits
-into CI; ``--suite NAME`` picks suites; ``--broker kafka`` judges the judges. ``--results FILE``
-adds the counts of each suite to the file. What follows ``--`` goes to pytest. Exit status: 0 all
+into CI; ``--suite NAME`` picks suites; ``--broker kafka`` judges the judges. ``--at-once 2`` runs
+two suites side by side, and prints what they print when they end. ``--results FILE`` adds the
+counts of each suite to the file. What follows ``--`` goes to pytest. Exit status: 0 all
 passed, 1 something failed or took too long, 2 usage.
 """
 
@@ -15,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -68,59 +70,103 @@ SUITES: dict[str, Suite] = {
 }
 
 
-def bound_in_slice(seconds_left: float, name: str, later: list[str]) -> float:
+def bound_in_slice(seconds_left: float, name: str, later: list[str], at_once: int) -> float:
     """Seconds for a suite in the slice: all that are left but what those after it will need."""
-    needed = sum(SUITES[other].slice_seconds / 2 for other in later)
+    needed = sum(SUITES[other].slice_seconds / 2 for other in later) / at_once
     return max(SUITES[name].slice_seconds / 2, seconds_left - needed)
 
 
-def run_suite(
+class Run:
+    """One run of a suite, in a process group of its own.
+
+    With ``prints_later`` its output is shown when it has ended, and not before.
+    """
+
+    def __init__(
+        self, name: str, bound: float, command: list[str], folder: str, *, prints_later: bool
+    ) -> None:
+        suite = SUITES[name]
+        self._bound, self._began = bound, time.monotonic()
+        self.name, self.outcome, self.seconds = name, "", 0.0
+        self.report = Path(folder, f"{name}.xml")
+        self._printed = Path(folder, f"{name}.txt") if prints_later else None
+        python, environment = sys.executable, dict(os.environ)
+        if suite.frameworks:
+            python = str(places.FRAMEWORKS_PYTHON)
+            environment["PYTHONPATH"] = str(places.CHECKOUT / "python")
+        files = [str((places.CONFORMANCE / file).resolve()) for file in suite.files]
+        # The family that has properties, which are counts of steps.
+        report = [f"--junitxml={self.report}", "-o", "junit_family=xunit1"]
+        with self._printed.open("w") if self._printed else nullcontext() as printed:
+            self._process = subprocess.Popen(
+                [python, "-m", "pytest", "-q", *files, *report, *command],
+                cwd=places.CHECKOUT,
+                env=environment,
+                start_new_session=True,
+                stdout=printed,
+                stderr=subprocess.STDOUT if printed else None,
+            )
+
+    def is_over(self) -> bool:
+        """Whether it has ended, or had to be killed: ``outcome`` and ``seconds`` say how."""
+        self.seconds = time.monotonic() - self._began
+        if (status := self._process.poll()) is not None:
+            self.outcome = "passed" if status == 0 else f"failed ({status})"
+        elif self.seconds > self._bound:
+            self.kill()
+            self.outcome = f"not done after {self._bound:.0f} s"
+        return bool(self.outcome)
+
+    def kill(self) -> None:
+        """End it, with every broker that it started: they are in its group."""
+        os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+
+    def show(self) -> None:
+        """Print what it has not printed yet."""
+        if self._printed:
+            print(f"== {self.name}: {self.outcome}\n{self._printed.read_text()}", flush=True)
+
+
+def start(
     name: str, bound: float, options: argparse.Namespace, rest: list[str], folder: str
-) -> str:
-    """Run one suite in a process group of its own for ``bound`` seconds; return the outcome."""
-    suite = SUITES[name]
-    files = [str((places.CONFORMANCE / file).resolve()) for file in suite.files]
-    python, environment = sys.executable, dict(os.environ)
-    if suite.frameworks:
-        python = str(places.FRAMEWORKS_PYTHON)
-        environment["PYTHONPATH"] = str(places.CHECKOUT / "python")
-    command = [python, "-m", "pytest", "-q", "--broker", options.broker, *files]
-    if options.slice:
-        command.append("--slice")
-    report = Path(folder) / f"{name}.xml"
-    # The family that has properties, which are counts of steps.
-    command += [f"--junitxml={report}", "-o", "junit_family=xunit1"]
-    process = subprocess.Popen(
-        [*command, *rest], cwd=places.CHECKOUT, env=environment, start_new_session=True
-    )
+) -> Run:
+    """Begin one suite with the options of the command line."""
+    print(f"== {name} against {options.broker}", flush=True)
+    command = ["--broker", options.broker, *(["--slice"] if options.slice else []), *rest]
+    return Run(name, bound, command, folder, prints_later=options.at_once > 1)
+
+
+def run_suites(options: argparse.Namespace, rest: list[str], folder: str) -> list[Run]:
+    """Run the chosen suites, ``--at-once`` of them side by side; return how each went."""
+    waiting = options.suite or list(SUITES)
+    if options.at_once > 1:
+        # The longest first, so that none of them is left to run alone at the end.
+        waiting = sorted(waiting, key=lambda name: -SUITES[name].slice_seconds)
+    ends = time.monotonic() + min(SLICE_SECONDS, sum(SUITES[n].slice_seconds for n in waiting))
+    running: list[Run] = []
+    over: dict[str, Run] = {}
     try:
-        status = process.wait(bound)
-    except subprocess.TimeoutExpired:
-        # The group holds pytest and every broker it started.
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-        return f"not done after {bound:.0f} s"
-    if options.results and report.exists():
-        results.add(options.results, options.broker, name, report, is_slice=options.slice)
-    return "passed" if status == 0 else f"failed ({status})"
-
-
-def run_suites(
-    options: argparse.Namespace, rest: list[str], folder: str
-) -> dict[str, tuple[str, float]]:
-    """Run the chosen suites one after the other; return the outcome and the seconds of each."""
-    outcomes: dict[str, tuple[str, float]] = {}
-    chosen = options.suite or list(SUITES)
-    ends = time.monotonic() + min(SLICE_SECONDS, sum(SUITES[name].slice_seconds for name in chosen))
-    for number, name in enumerate(chosen, 1):
-        print(f"== {name} against {options.broker}", flush=True)
-        before = time.monotonic()
-        bound: float = SUITES[name].seconds
-        if options.slice:
-            bound = bound_in_slice(ends - before, name, chosen[number:])
-        outcome = run_suite(name, bound, options, rest, folder)
-        outcomes[name] = (outcome, time.monotonic() - before)
-    return outcomes
+        while waiting or running:
+            while waiting and len(running) < options.at_once:
+                name, *waiting = waiting
+                bound: float = SUITES[name].seconds
+                if options.slice:
+                    left = ends - time.monotonic()
+                    bound = bound_in_slice(left, name, waiting, options.at_once)
+                running.append(start(name, bound, options, rest, folder))
+            time.sleep(0.1)
+            for run in [run for run in running if run.is_over()]:
+                running.remove(run)
+                over[run.name] = run
+                run.show()
+                if options.results and run.report.exists():
+                    judged = options.results, options.broker, run.name
+                    results.add(*judged, run.report, is_slice=options.slice)
+    finally:
+        for run in running:
+            run.kill()
+    return [over[name] for name in SUITES if name in over]
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -128,6 +174,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--broker", default="kafkalite", help="kafkalite, kafka or HOST:PORT")
     parser.add_argument("--slice", action="store_true", help="bounded counts, for CI")
+    parser.add_argument("--at-once", type=int, default=1, metavar="N",
+                        help="suites that run side by side (default: 1)")  # fmt: skip
     parser.add_argument("--suite", action="append", choices=list(SUITES), default=[])
     parser.add_argument("--results", type=Path, help="JSON file to add the counts to")
     parser.add_argument("--install", action="store_true", help="install prerequisites first")
@@ -140,11 +188,11 @@ def main(arguments: list[str] | None = None) -> int:
     else:
         prerequisites.report(prerequisites.missing_tools() + prerequisites.missing_downloads())
     with tempfile.TemporaryDirectory() as folder:
-        outcomes = run_suites(options, rest, folder)
+        runs = run_suites(options, rest, folder)
     print("\nsuite          seconds  outcome")
-    for name, (outcome, seconds) in outcomes.items():
-        print(f"{name:<14} {seconds:>7.1f}  {outcome}")
-    return 0 if all(outcome == "passed" for outcome, _ in outcomes.values()) else 1
+    for run in runs:
+        print(f"{run.name:<14} {run.seconds:>7.1f}  {run.outcome}")
+    return 0 if all(run.outcome == "passed" for run in runs) else 1
 
 
 if __name__ == "__main__":
