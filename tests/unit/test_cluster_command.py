@@ -63,8 +63,11 @@ def test_brokers_and_quorum_are_listed(kafkalite_cluster: kl.Cluster, topic: str
 def test_health_says_in_words_what_is_wrong_and_leaders_move_back(
     kafkalite_cluster: kl.Cluster, admin: kl.AdminClient, topic: str
 ) -> None:
-    lonely, strict = f"lonely-{topic}", f"strict-{topic}"
-    admin.create_topics([kl.NewTopic(lonely, -1, -1, assignments={0: [2]})])
+    lonely, strict, moving = f"lonely-{topic}", f"strict-{topic}", f"moving-{topic}"
+    config = {"min.insync.replicas": 1}
+    for name, broker in ((lonely, 2), (moving, 0)):
+        new = kl.NewTopic(name, -1, -1, config=config, assignments={0: [broker]})
+        admin.create_topics([new])
     admin.create_topic(strict, config={"min.insync.replicas": 3})
     servers = kafkalite_cluster.bootstrap_servers
     eventually(lambda: told("cluster", "health", "-b", servers).returncode == 0)
@@ -96,12 +99,15 @@ def test_health_says_in_words_what_is_wrong_and_leaders_move_back(
         assert missing in said.stdout
         not_in_sync = refusal(kafkalite_cluster, "move-leader", f"{topic}:0", "--to", "2")
         assert not_in_sync[:2] == (1, f"error: broker 2 is not in sync with {topic}-0")
+        # What a reassignment adds was never there: it is not missing.
+        admin.reassign_partitions({(moving, 0): [0, 2]})
+        assert f"{moving}-0" not in told("cluster", "health", "-b", servers).stdout
     finally:
         kafkalite_cluster.brokers[2].start()
     eventually(lambda: answer(kafkalite_cluster, "health")[0] == 0)
     code, moved = answer(kafkalite_cluster, "move-leader", topic)
     assert (code, [row["leader"] for row in moved]) == (0, [2, 2])
-    for name in (lonely, strict):
+    for name in (lonely, strict, moving):
         admin.delete_topic(name)
 
 

@@ -66,6 +66,7 @@ def look(admin: AdminClient, cluster: Cluster) -> Health:
     # What takes longest comes first: the rest is as new as the answer.
     of_brokers = _problems_of_brokers(admin, cluster)
     described = admin.describe_cluster(timeout=cluster.timeout)
+    adding = _adding(admin, cluster)
     topics = admin.list_topics(internal=True, timeout=cluster.timeout)
     problems: list[Problem] = []
     if described.controller is None:
@@ -74,7 +75,7 @@ def look(admin: AdminClient, cluster: Cluster) -> Health:
         if broker.fenced:
             text = f"broker {broker.id} at {broker.address} is down, starts, or is not reached"
             problems.append(Problem("fenced", text))
-    problems += _problems_of_partitions(admin, topics, cluster)
+    problems += _problems_of_partitions(admin, topics, adding, cluster)
     problems += of_brokers
     problems += [Problem("behind", text) for text in _voters_behind(admin, cluster)]
     partitions = sum(len(topic.partitions) for topic in topics)
@@ -108,8 +109,21 @@ def _problems_of_brokers(admin: AdminClient, cluster: Cluster) -> list[Problem]:
     return problems
 
 
+def _adding(admin: AdminClient, cluster: Cluster) -> Mapping[tuple[str, int], tuple[int, ...]]:
+    """Return the brokers that reassignments add, by topic and partition."""
+    try:
+        moves = admin.list_reassignments(timeout=cluster.timeout)
+    except (BrokerError, UnsupportedVersionError):
+        # A broker without reassignments, or with some that this user may not see.
+        return {}
+    return {place: move.adding for place, move in moves.items()}
+
+
 def _problems_of_partitions(
-    admin: AdminClient, topics: list[TopicDescription], cluster: Cluster
+    admin: AdminClient,
+    topics: list[TopicDescription],
+    adding: Mapping[tuple[str, int], tuple[int, ...]],
+    cluster: Cluster,
 ) -> list[Problem]:
     lacking = {
         topic.name
@@ -118,7 +132,12 @@ def _problems_of_partitions(
     }
     least = {name: _min_insync(admin, name, cluster) for name in sorted(lacking)}
     found = (
-        _problem_of(topic.name, each, least.get(topic.name, 1))
+        _problem_of(
+            topic.name,
+            each,
+            least.get(topic.name, 1),
+            adding.get((topic.name, each.partition), ()),
+        )
         for topic in topics
         for each in topic.partitions
     )
@@ -134,8 +153,13 @@ def _min_insync(admin: AdminClient, topic: str, cluster: Cluster) -> int:
     return int(entry.value or 1)
 
 
-def _problem_of(topic: str, partition: PartitionDescription, least: int) -> Problem | None:
-    """Return the worst that is wrong with a partition."""
+def _problem_of(
+    topic: str, partition: PartitionDescription, least: int, adding: tuple[int, ...]
+) -> Problem | None:
+    """Return the worst that is wrong with a partition.
+
+    A replica that a reassignment adds does not count as missing: it copies what there is.
+    """
     name, replicas, isr = f"{topic}-{partition.partition}", partition.replicas, partition.isr
     there = f"{plural(len(isr), 'in-sync replica')} of {len(replicas)}"
     if partition.leader is None:
@@ -144,9 +168,9 @@ def _problem_of(topic: str, partition: PartitionDescription, least: int) -> Prob
     if len(isr) < min(least, len(replicas)):
         text = f"{name} has {there}, and min.insync.replicas={least}: acks=all is refused"
         return Problem("below min.insync.replicas", text)
-    if len(isr) < len(replicas):
-        missing = ", ".join(str(one) for one in replicas if one not in isr)
-        return Problem("under-replicated", f"{name} has {there}; missing: {missing}")
+    if missing := [str(one) for one in replicas if one not in (*isr, *adding)]:
+        text = f"{name} has {there}; missing: {', '.join(missing)}"
+        return Problem("under-replicated", text)
     return None
 
 
