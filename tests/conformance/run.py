@@ -47,7 +47,14 @@ SUITES: dict[str, Suite] = {
     "kcat": Suite(("test_kcat.py",), 180, 60),
     "python": Suite(("test_confluent.py", "test_aiokafka.py", "test_kafka_python.py"), 300, 120),
     "java": Suite(
-        ("test_java_tools.py", "test_client_metrics.py", "test_java_cluster.py"), 600, 300
+        (
+            "test_java_tools.py",
+            "test_client_metrics.py",
+            "test_java_cluster.py",
+            "test_java_log_dirs.py",
+        ),
+        600,
+        300,
     ),
     "streams": Suite(("test_streams.py",), 300, 120),
     "interop": Suite(("test_interop.py",), 300, 90),

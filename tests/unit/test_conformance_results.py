@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from tests.conformance import results, scorecard
+from tests.conformance import results, run, scorecard
+from tests.harness import places
 
 REPORT = """<testsuites><testsuite>
   <testcase name="a"/>
@@ -42,3 +43,9 @@ def test_the_scorecard_and_the_readme_are_drawn_from_the_results() -> None:
     hint = "run: make scorecard"
     assert scorecard.PAGE.read_text() == scorecard.page(), hint
     assert scorecard.README.read_text() == scorecard.readme(), hint
+
+
+def test_every_file_of_tests_is_in_one_suite() -> None:
+    files = [file for suite in run.SUITES.values() for file in suite.files]
+    found = {path.name for path in places.CONFORMANCE.glob("test_*.py")}
+    assert sorted(files) == sorted(found | {"../frameworks"})
