@@ -4,6 +4,7 @@
   floor of anything that Python starts;
 - a broker started inside a Python process, from the call until it serves, and many of them made
   and started one after the other, with topics;
+- three brokers of one cluster, in one process and in three, from the call until all serve;
 - ``import kafkalite`` and ``kafkalite --version``;
 - resident memory when idle, and with many idle partitions, as it is and after a restart.
 
@@ -34,6 +35,16 @@ for _ in range(50):
     broker.start()
     print(time.monotonic() - begin)
     broker.close()
+"""
+CLUSTER = """
+import sys, time
+from kafkalite import Cluster
+for _ in range(10):
+    begin = time.monotonic()
+    cluster = Cluster(3, in_process=sys.argv[1] == "in_process")
+    cluster.start()
+    print(time.monotonic() - begin)
+    cluster.close()
 """
 IMPORT = "import time; t = time.monotonic(); import kafkalite; print(time.monotonic() - t)"
 EMBEDDED = """
@@ -89,6 +100,13 @@ def embedded_start(rounds: int) -> dict[str, float]:
 def many_brokers() -> dict[str, float]:
     """From ``Broker(...)`` until it serves, 50 times in one process."""
     done = subprocess.run([sys.executable, "-c", MANY], check=True, capture_output=True, text=True)
+    return _milliseconds([float(line) for line in done.stdout.split()])
+
+
+def cluster(how: str) -> dict[str, float]:
+    """From ``Cluster(3)`` until three brokers serve, ten times in one process."""
+    command = [sys.executable, "-c", CLUSTER, how]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
     return _milliseconds([float(line) for line in done.stdout.split()])
 
 
@@ -157,6 +175,8 @@ def measure(server_name: str, rounds: int) -> dict[str, dict[str, float]]:
         if server_name.split()[0] == "kafkalite":
             figures["embedded start"] = embedded_start(rounds)
             figures["Broker() ready, 50 times"] = many_brokers()
+            for how in ("in_process", "processes"):
+                figures[f"Cluster(3) ready, {how}"] = cluster(how)
             figures["import kafkalite"] = package_import(rounds)
             figures["kafkalite --version"] = version(rounds)
         figures["memory"] = memory(server_name)
@@ -173,6 +193,10 @@ def missed(figures: dict[str, dict[str, float]]) -> list[str]:
         ),
         "embedded start <= 20 ms": figures["embedded start"]["median_ms"] <= 20,
         "Broker() ready <= 20 ms": figures["Broker() ready, 50 times"]["median_ms"] <= 20,
+        "Cluster(3) ready <= 500 ms": max(
+            figures[f"Cluster(3) ready, {how}"]["median_ms"] for how in ("in_process", "processes")
+        )
+        <= 500,
         "import kafkalite <= 60 ms": figures["import kafkalite"]["median_ms"] <= 60,
         "kafkalite --version <= 200 ms": figures["kafkalite --version"]["median_ms"] <= 200,
         "idle RSS <= 30 MiB": used["idle_rss_mib"] <= 30,
