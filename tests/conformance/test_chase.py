@@ -30,8 +30,8 @@ PER_SECOND = 150
 PATIENCE_S = 60.0
 #: Seconds until all replicas are in sync again after a fault has ended.
 IN_SYNC_S = 30.0
-#: From the kill of a leader to the first record that a client has acknowledged: the median, the
-#: worst, and the worst where the leader was the controller as well.
+#: From the kill of a leader to the first record that a client has acknowledged. The last one is
+#: for a leader that was the controller as well.
 MEDIAN_S, WORST_S, WORST_WITH_CONTROLLER_S = 1.0, 2.0, 3.0
 
 
