@@ -33,6 +33,9 @@ def command(admin_url: str, token: str | None, in_browser: bool, as_json: bool) 
         answer_json({"url": url, "broker_id": broker_id})
     else:
         click.echo(url)
-    # A program that runs the browser says by its exit code whether there is one.
-    if in_browser and click.launch(url) != 0:
-        say("no browser was found; open the address by hand.")
+    if in_browser:
+        import webbrowser
+
+        # Click's launch() says that there is a browser where there is none.
+        if not webbrowser.open(url):
+            say("no browser was found; open the address by hand.")
