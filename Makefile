@@ -35,6 +35,7 @@ lint: $(VENV)/dev-installed
 	cargo fmt --all --check
 	$(BIN)/ruff format --check python spark_connector release docs examples tests benches
 	$(BIN)/ruff check python spark_connector release docs examples tests benches
+	$(BIN)/hadolint Containerfile
 	cargo clippy --locked --profile ci --workspace --all-targets -- -D warnings
 
 FROM := 0
