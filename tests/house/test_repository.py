@@ -94,7 +94,7 @@ def test_the_tests_import_nothing_but_what_make_test_installs() -> None:
     known = (
         names
         | sys.stdlib_module_names
-        | {"kafka", "kafkalite", "kafkalite_spark", "release", "tests"}
+        | {"benches", "kafka", "kafkalite", "kafkalite_spark", "release", "tests"}
     )
     elsewhere = set(project["tool"]["pytest"]["ini_options"]["norecursedirs"])
     missing = [
