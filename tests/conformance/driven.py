@@ -23,6 +23,7 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 import kafkalite
 from tests.harness import places
 from tests.harness.brokers import java_command
+from tests.harness.patience import ended
 
 #: Seconds until a command must have an outcome; a client of the programs gives up after 60.
 PATIENCE_S = 90.0
@@ -91,7 +92,7 @@ class Program:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
-        self._listener.join()
+        ended(self._listener)
         assert self._process.stdout is not None
         self._process.stdout.close()
 

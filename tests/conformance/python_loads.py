@@ -16,6 +16,7 @@ from kafka.errors import KafkaConnectionError
 import kafkalite as kl
 from tests.harness.checker import Outcome, Send
 from tests.harness.load import Load
+from tests.harness.patience import ended
 
 #: Seconds that a client may take for one record, through any number of tries.
 DELIVERY_S = 120
@@ -120,7 +121,7 @@ class KafkaPythonLoad(Load):
     def finish(self, seconds: float = DELIVERY_S + 10) -> None:
         """Stop sending and wait until every record has its answer."""
         self.ended.set()
-        self.join()
+        ended(self)
         self.producer.flush(seconds)
         self.producer.close()
         assert len(self.sends) == self.sent, (

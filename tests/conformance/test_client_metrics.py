@@ -17,7 +17,7 @@ from confluent_kafka import Consumer, Producer
 
 from tests.conformance import java
 from tests.harness.brokers import Broker, Kafkalite
-from tests.harness.session import wait_for
+from tests.harness.patience import eventually
 
 Unique = Callable[[str], str]
 TOOL = java.TOOLS + "ClientMetricsCommand"
@@ -129,7 +129,7 @@ def test_producers_and_consumers_of_librdkafka_report(ours: Kafkalite, unique: U
             producer.poll(0)
             return any(metric.startswith(prefix) for metric in reported(ours, name))
 
-        wait_for(lambda: seen("org.apache.kafka.producer."), WITHIN)
+        eventually(lambda: seen("org.apache.kafka.producer."), WITHIN)
         assert producer.flush(30) == 0
         (one,) = clients(ours, name)
         assert one["software"] == "confluent-kafka-python"
@@ -143,7 +143,7 @@ def test_producers_and_consumers_of_librdkafka_report(ours: Kafkalite, unique: U
             consumer.poll(0.05)
             return any(m.startswith("org.apache.kafka.consumer.") for m in reported(ours, reader))
 
-        wait_for(read, WITHIN)
+        eventually(read, WITHIN)
         consumer.close()
         (one,) = clients(ours, reader)
         assert one["terminating"]

@@ -18,6 +18,7 @@ from tests.conformance.flights import table
 from tests.conformance.readers import READERS, Row
 from tests.harness.brokers import Broker
 from tests.harness.load import create_topic
+from tests.harness.patience import ended
 
 PARTITIONS = 6
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
@@ -114,7 +115,7 @@ def test_every_flight_comes_back_through_kills_of_the_broker(
     started = time.monotonic()
     produce(broker.bootstrap, topic, rows, codec, budget.flights_seconds)
     took = time.monotonic() - started
-    killer.join()
+    ended(killer)
     told = [f"{codec}: {len(rows)} rows in {took:.1f} s through {broker.starts - 1} kills"]
     for name, read in READERS.items():
         started = time.monotonic()

@@ -15,7 +15,7 @@ from kafka.structs import OffsetAndMetadata
 
 from tests.harness.brokers import Broker
 from tests.harness.load import wait_until_led
-from tests.harness.patience import eventually
+from tests.harness.patience import ended, eventually
 
 CODECS = (None, "gzip", "snappy", "lz4", "zstd")
 Unique = Callable[[str], str]
@@ -192,7 +192,7 @@ def test_two_members_share_a_topic(
     finally:
         done.set()
         for thread in threads:
-            thread.join()
+            ended(thread)
 
 
 def test_the_admin_client_creates_describes_grows_and_deletes(

@@ -44,7 +44,9 @@ def binary() -> Path:
 def source() -> Path:
     """franz-go's kgo package in the Go module cache."""
     listing = ["go", "list", "-m", "-f", "{{.Dir}}", "github.com/twmb/franz-go"]
-    done = subprocess.run(listing, cwd=places.GO_MODULE, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        listing, cwd=places.GO_MODULE, capture_output=True, text=True, check=True, timeout=120
+    )
     return Path(done.stdout.strip()) / "pkg" / "kgo"
 
 

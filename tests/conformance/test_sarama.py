@@ -124,7 +124,7 @@ def source() -> Path:
     """sarama in the Go module cache."""
     listing = ["go", "list", "-m", "-f", "{{.Dir}}", "github.com/IBM/sarama"]
     done = subprocess.run(
-        listing, cwd=places.GO_FUNCTIONAL, capture_output=True, text=True, check=True
+        listing, cwd=places.GO_FUNCTIONAL, capture_output=True, text=True, check=True, timeout=120
     )
     return Path(done.stdout.strip())
 

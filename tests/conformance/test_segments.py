@@ -92,7 +92,9 @@ def adopt(source: Path, target: Broker, topic: str) -> None:
     """Our command for the same."""
     command = [sys.executable, "-m", "kafkalite", "log", "adopt", str(source)]
     command += ["--topic", topic, "--partition", "0", "--data-dir", str(target.data_dir)]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=places.CHECKOUT, check=False)
+    done = subprocess.run(
+        command, capture_output=True, text=True, cwd=places.CHECKOUT, check=False, timeout=120
+    )
     assert done.returncode == 0, done.stderr
 
 

@@ -23,9 +23,10 @@ from pathlib import Path
 from typing import Any
 
 import kafkalite as kl
+from tests.harness.patience import eventually
 from tests.harness.process import Process, Processes
 from tests.harness.requests import join, producer, sync
-from tests.harness.session import BASE_MS, Session, wait_for
+from tests.harness.session import BASE_MS, Session
 from tests.harness.wire.batches import Batch, Record
 
 GOLDEN = Path(__file__).parent
@@ -68,7 +69,7 @@ def serve(processes: Processes, directory: Path, **more: str) -> Process:
     running = processes.start(*common, *words).wait_ready()
     session = Session(running.ready, "ready")
     session.call("FindCoordinator", 2, Key="any", KeyType=0)
-    wait_for(
+    eventually(
         lambda: not session.call("DescribeGroups", 0, Groups=["any"])["Groups"][0]["ErrorCode"]
     )
     session.close()
@@ -160,7 +161,7 @@ def fill_last(s: Session, sent: Sent) -> None:
 def _make(s: Session, name: str, partitions: int, **config: str) -> None:
     created = s.create(name, partitions, **config)
     assert created["ErrorCode"] == 0, created
-    wait_for(lambda: s.leaders(name) == partitions)
+    eventually(lambda: s.leaders(name) == partitions)
 
 
 def _send(s: Session, topic: str, batch: Batch, partition: int = 0) -> dict[str, Any]:
@@ -195,7 +196,7 @@ def _compact(s: Session) -> None:
         key = b"%d" % (number % 3)
         value = None if number == 7 else LARGE
         _send(s, "compacted", Batch((Record(value, key),), BASE_MS + number))
-    wait_for(lambda: _first_batch(s, "compacted") > 0)
+    eventually(lambda: _first_batch(s, "compacted") > 0)
 
 
 def _first_batch(s: Session, topic: str) -> int:

@@ -260,7 +260,7 @@ class ApacheKafka(Broker):
         if not (self.data_dir / "meta.properties").exists():
             tool = java_command("kafka.tools.StorageTool", heap="256m")
             format_dir = [*tool, "format", "-t", _CLUSTER_ID, "-c", str(properties)]
-            subprocess.run(format_dir, check=True, capture_output=True)
+            subprocess.run(format_dir, check=True, capture_output=True, timeout=120)
 
     def _properties_path(self) -> Path:
         return self.data_dir.with_name(self.data_dir.name + ".properties")
@@ -321,7 +321,7 @@ def compile_receiver() -> None:
     if compiled.exists() and compiled.stat().st_mtime >= source.stat().st_mtime:
         return
     javac = ["javac", "-nowarn", "-cp", f"{places.JARS}/*", "-d", str(places.RECEIVER), str(source)]
-    subprocess.run(javac, check=True, capture_output=True)
+    subprocess.run(javac, check=True, capture_output=True, timeout=120)
 
 
 def make(kind: str, data_dir: Path, config: Mapping[str, str] | None = None) -> Broker:

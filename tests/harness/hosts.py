@@ -41,7 +41,9 @@ def is_missing() -> str:
 
 
 def _run(*words: str, stdin: str = "") -> None:
-    done = subprocess.run(words, input=stdin, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        words, input=stdin, capture_output=True, text=True, check=False, timeout=120
+    )
     assert done.returncode == 0, f"{' '.join(words)}: {done.stderr}"
 
 
@@ -77,7 +79,7 @@ class Hosts:
         """Remove what was made of them; links and rules go with the namespaces."""
         for number in range(self.count + 1):
             words = ("ip", "netns", "delete", self.name(number))
-            subprocess.run(words, capture_output=True, check=False)
+            subprocess.run(words, capture_output=True, check=False, timeout=120)
 
     def cut(self, links: Iterable[Link]) -> None:
         """Lose every packet on these links, and on no other."""

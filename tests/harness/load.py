@@ -15,6 +15,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from tests.harness.checker import History, Outcome, Poll, Send
+from tests.harness.patience import ended
 
 
 def create_topic(
@@ -129,7 +130,7 @@ class LoadProducer(Load):
     def finish(self, seconds: float = 130) -> None:
         """Stop sending and wait until every record has its answer."""
         self.ended.set()
-        self.join()
+        ended(self)
         left = self.producer.flush(seconds)
         assert left == 0, f"{self.name}: {left} records without an answer"
         assert len(self.sends) == self.sent
@@ -183,7 +184,7 @@ class LoadReader(threading.Thread):
     def finish(self) -> None:
         """Stop reading."""
         self.ended.set()
-        self.join()
+        ended(self)
 
     def drain(self, seconds: float = 120) -> None:
         """Read every partition to the end it has now; on the caller's thread."""

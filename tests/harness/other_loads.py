@@ -13,6 +13,7 @@ import kafkalite as kl
 from tests.harness.brokers import java_command
 from tests.harness.checker import Outcome, Send
 from tests.harness.load import Load
+from tests.harness.patience import ended
 
 #: The tool sets no retries of its own; a producer of an application has these.
 _JAVA_CONFIG = {
@@ -65,7 +66,7 @@ class OwnLoad(Load):
     def finish(self, seconds: float = 130) -> None:
         """Stop sending and wait until every record has its answer."""
         self.ended.set()
-        self.join()
+        ended(self)
         self.producer.flush(seconds)
         self.producer.close()
         assert len(self.sends) == self.sent
@@ -118,4 +119,4 @@ class JavaLoad(Load):
         assert self.process is not None
         self.process.terminate()
         self.process.wait(seconds)
-        self.join()
+        ended(self)

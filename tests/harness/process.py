@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +16,8 @@ import pytest
 
 #: How long a process may take to say what a test waits for; on a loaded machine all is slow.
 PATIENCE_S = 30.0
+#: Until it serves.
+READY_S = 120.0
 
 
 @dataclass
@@ -46,17 +49,23 @@ class Process:
         return (self.cwd / "stderr.txt").read_text()
 
     def wait_ready(self, admin: bool = True) -> Process:
-        """Read its lines until it serves."""
+        """Read its lines until it serves; it is killed where it says nothing."""
         assert self.popen.stdout is not None
-        for line in self.popen.stdout:
-            what, _, value = line.strip().partition(": ")
-            if what == "ready":
-                self.ready = value
-            if what == "admin":
-                self.admin = value
-            if self.ready and (self.admin or not admin):
-                return self
-        raise AssertionError(f"it ended with {self.popen.wait()}: {self.stderr}")
+        deadline = threading.Timer(READY_S, self.popen.kill)
+        deadline.start()
+        try:
+            for line in self.popen.stdout:
+                what, _, value = line.strip().partition(": ")
+                if what == "ready":
+                    self.ready = value
+                if what == "admin":
+                    self.admin = value
+                if self.ready and (self.admin or not admin):
+                    return self
+        finally:
+            deadline.cancel()
+        code = self.popen.wait(PATIENCE_S)
+        raise AssertionError(f"it did not serve, and ended with {code}: {self.stderr}")
 
     def end(self, number: signal.Signals = signal.SIGTERM) -> int:
         """Send a signal and return the exit code."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.harness.session import Session, wait_for
+from tests.harness.patience import eventually
+from tests.harness.session import Session
 from tests.harness.wire import batches
 from tests.harness.wire.batches import Batch, Record
 
@@ -172,7 +173,7 @@ def producer(s: Session, version: int = 4) -> tuple[int, int]:
         # A broker that just started may still wait for its first block of ids.
         return got["ErrorCode"] != LOADING
 
-    wait_for(granted)
+    eventually(granted)
     assert got["ErrorCode"] == 0, got
     return got["ProducerId"], got["ProducerEpoch"]
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import time
 import uuid
-from collections.abc import Callable
 from typing import Any
 
+from tests.harness.patience import eventually
 from tests.harness.wire import batches
 from tests.harness.wire.connection import Connection
 
@@ -14,15 +13,6 @@ from tests.harness.wire.connection import Connection
 ANSWER_WITHIN = 20.0
 #: The same where some hang Apache Kafka, and who has no answer asks again.
 ANSWER_SOON = 5.0
-
-
-def wait_for(condition: Callable[[], bool], seconds: float = 30.0) -> None:
-    """Ask again until it holds; the control plane of Kafka answers before it has applied."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > deadline:
-            raise AssertionError("a condition of the script did not come true")
-        time.sleep(0.02)
 
 
 class Session:
@@ -73,7 +63,7 @@ class Session:
         name = self.name()
         created = self.create(name, partitions, **config)
         assert created["ErrorCode"] == 0, created
-        wait_for(lambda: self.leaders(name) == partitions)
+        eventually(lambda: self.leaders(name) == partitions)
         return name
 
     def settle(self) -> None:

@@ -17,6 +17,7 @@ from confluent_kafka import (
 )
 
 import kafkalite as kl
+from tests.harness.patience import ended
 
 ROUNDS = 6
 KILLS_PER_ROUND = 4
@@ -90,7 +91,7 @@ def write_while_killed(broker: kl.Broker, topics: list[Topic], chance: random.Ra
             key = b"%d" % numbers.randrange(KEYS)
             producer.produce(topic.name, value, key, partition=0, on_delivery=topic.tell)
         producer.poll(0.001)
-    killer.join()
+    ended(killer)
     assert producer.flush(PATIENCE_S) == 0
 
 

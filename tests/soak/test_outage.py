@@ -8,6 +8,7 @@ import time
 from confluent_kafka import Consumer, TopicPartition
 
 import kafkalite as kl
+from tests.harness.patience import ended
 
 RECORDS = 1_000_000
 PARTITIONS = 4
@@ -66,7 +67,7 @@ def test_a_million_records_come_once_and_in_order_through_ten_seconds_without_a_
                 producer.produce("t", b"%0100d" % number, key=key, on_delivery=tell)
                 if number == RECORDS // 2:
                     outage.start()
-            outage.join()
+            ended(outage)
             producer.flush(PATIENCE_S)
         took = time.monotonic() - began
         found = values_by_partition(broker.bootstrap_servers, "t")

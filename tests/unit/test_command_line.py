@@ -20,7 +20,12 @@ def told(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """What ``python -m kafkalite`` with these words says."""
     command = [sys.executable, "-m", "kafkalite", *words]
     return subprocess.run(
-        command, capture_output=True, text=True, check=False, env={**os.environ, **environment}
+        command,
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, **environment},
+        timeout=120,
     )
 
 
@@ -32,7 +37,9 @@ def imported(*words: str) -> set[str]:
         f"sys.argv = {['kafkalite', *words]!r}\n"
         "from kafkalite.__main__ import main; main()"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=120
+    )
     return set(done.stderr.split())
 
 
@@ -278,7 +285,9 @@ def test_completion_says_nothing_without_a_broker() -> None:
 
 def test_an_answer_that_is_not_read_to_its_end_is_no_failure() -> None:
     command = f"{sys.executable} -m kafkalite config list | head -n 1"
-    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        ["bash", "-c", command], capture_output=True, text=True, check=True, timeout=120
+    )
     assert (done.stdout, done.stderr) == ("broker:\n", "")
 
 
@@ -291,7 +300,7 @@ def test_a_pipe_that_is_closed_already_is_no_failure(words: str) -> None:
     for unbuffered in ("", "1"):
         environment = os.environ | {"PYTHONUNBUFFERED": unbuffered}
         done = subprocess.run(
-            ["bash", "-c", command], capture_output=True, text=True, env=environment
+            ["bash", "-c", command], capture_output=True, text=True, env=environment, timeout=120
         )
         assert (done.returncode, done.stderr) == (0, "")
 
@@ -300,7 +309,7 @@ def test_a_pipe_that_is_closed_already_is_no_failure(words: str) -> None:
 def test_a_full_disk_is_an_error_of_one_line(words: str) -> None:
     """`> /dev/full` ended in a traceback, or in no word at all."""
     command = f"{sys.executable} -m kafkalite {words} > /dev/full"
-    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=120)
     assert done.returncode == 1
     assert done.stderr.startswith("error: ")
     assert "no space left on device" in done.stderr.lower()
@@ -311,7 +320,7 @@ def test_a_full_disk_is_an_error_of_one_line(words: str) -> None:
 def test_a_stream_that_is_closed_is_as_good_as_an_empty_one(closed: str) -> None:
     for words, code in (("config list", 0), ("config explain nothing", 5)):
         command = f"{sys.executable} -m kafkalite {words} {closed}"
-        done = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
+        done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=120)
         assert (done.returncode, "Traceback" in done.stderr) == (code, False)
 
 
@@ -321,6 +330,7 @@ def test_serve_and_version_import_nothing_but_the_binary() -> None:
         capture_output=True,
         text=True,
         check=True,
+        timeout=120,
     )
     expected = {"kafkalite", "kafkalite.__main__", "kafkalite._native"}
     for words in [("serve", "--help"), ("--version",)]:

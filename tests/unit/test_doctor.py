@@ -10,6 +10,7 @@ from contextlib import contextmanager
 
 import pytest
 
+from tests.harness.patience import ended
 from tests.harness.process import Process, Processes
 from tests.unit.test_command_line import told
 
@@ -35,7 +36,7 @@ def server(answer: bytes) -> Iterator[str]:
         thread.start()
         yield f"127.0.0.1:{listener.getsockname()[1]}"
         listener.shutdown(socket.SHUT_RDWR)
-        thread.join()
+        ended(thread)
 
 
 def test_a_sound_cluster_passes_every_step_for_every_address(broker: Process) -> None:

@@ -82,5 +82,7 @@ def test_builtin_exceptions_catch_what_they_should() -> None:
 
 def test_the_binary_imports_no_exceptions_before_one_is_raised() -> None:
     program = "import sys, kafkalite._native; print('kafkalite.errors' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=120
+    )
     assert done.stdout.strip() == "False"

@@ -134,5 +134,7 @@ def test_ctrl_c_while_modules_are_imported_ends_with_130() -> None:
         "sys.argv = ['kafkalite', 'topics', 'list']\n"
         "from kafkalite.__main__ import main; main()\n"
     )
-    done = subprocess.run([sys.executable, "-c", program_text], capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", program_text], capture_output=True, text=True, timeout=120
+    )
     assert (done.returncode, "Traceback" in done.stderr) == (ExitCode.INTERRUPTED, False)

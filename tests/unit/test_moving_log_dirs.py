@@ -14,7 +14,7 @@ from confluent_kafka.cimpl import Message, Producer
 
 import kafkalite
 from tests.harness.cluster import Cluster
-from tests.harness.patience import eventually
+from tests.harness.patience import ended, eventually
 from tests.harness.process import Process, Processes
 from tests.harness.session import Session
 from tests.unit.test_command_line import told
@@ -182,7 +182,7 @@ class Load(threading.Thread):
     def end(self) -> None:
         """Send no more, and forget what is under way."""
         self.ends.set()
-        self.join()
+        ended(self)
 
 
 def stored(address: str) -> dict[int, int]:

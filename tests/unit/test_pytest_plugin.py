@@ -33,7 +33,7 @@ def test_it_imports_nothing_until_a_fixture_is_used(pytester: pytest.Pytester) -
         "print(*(name for name in sys.modules if name.startswith('kafkalite')))"
     )
     done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=120
     )
     assert done.stdout.split() == ["kafkalite", "kafkalite.pytest_plugin"]
     pytester.makepyfile(

@@ -49,6 +49,7 @@ def onto_a_full_disk(path: Path, environment: dict[str, str], *words: str) -> in
             env=environment,
             preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, limit),
             check=False,
+            timeout=120,
         )
     assert path.stat().st_size == _LIMIT
     assert done.stderr.startswith(b"error: the answer cannot be written\n"), done.stderr

@@ -24,6 +24,7 @@ from tests.clients.consumer.consuming import (
     settle,
     values,
 )
+from tests.harness.patience import ended
 from tests.harness.process import Processes, port_of
 
 
@@ -248,7 +249,7 @@ def test_other_threads_run_while_a_call_waits(cluster: Cluster) -> None:
         worker.start()
         # What ends the call is the work of the other thread.
         assert consumer.poll(PATIENCE_S) is not None
-        worker.join()
+        ended(worker)
 
 
 def test_an_idle_consumer_asks_for_nothing_but_records(cluster: Cluster) -> None:

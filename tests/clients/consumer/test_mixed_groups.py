@@ -18,6 +18,7 @@ from confluent_kafka import Producer
 
 from tests.clients.consumer.consuming import PATIENCE_S, Cluster
 from tests.clients.consumer.member import Plan
+from tests.harness.patience import ended
 
 ROOT = Path(__file__).parents[3]
 PARTITIONS = 6
@@ -154,7 +155,7 @@ class Group:
     def stop_writing(self) -> None:
         """Write no more."""
         self._stop.set()
-        self._writer.join()
+        ended(self._writer)
 
     def wait_balanced(self, *members: Member) -> None:
         """Wait until these share all partitions, as evenly as can be."""

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 import kafkalite as kl
+from tests.harness.patience import ended
 
 PATIENCE_S = 30.0
 NOW_MS = int(time.time() * 1000)
@@ -89,7 +90,7 @@ def test_a_flush_waits_for_the_callbacks_before_it_whatever_comes_after_it(
             producer.flush(0.3)
     finally:
         go_on.set()
-        disturber.join()
+        ended(disturber)
     producer.flush(PATIENCE_S)
     assert told.is_set()
 

@@ -16,6 +16,7 @@ import pytest
 
 import kafkalite as kl
 from tests.clients.producer.reading import read
+from tests.harness.patience import ended
 
 PATIENCE_S = 60.0
 
@@ -291,7 +292,7 @@ def test_threads_may_share_a_producer(kafkalite_bootstrap: str, name: str) -> No
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join()
+            ended(thread)
     seen: dict[bytes, int] = {}
     for record in read(kafkalite_bootstrap, name, 16_000):
         sender, _, number = (record.value or b"").partition(b" ")
@@ -312,7 +313,7 @@ def test_a_signal_handler_runs_while_a_producer_waits(kafkalite_bootstrap: str, 
             timer.start()
             with pytest.raises(kl.RequestTimedOut):
                 delivery.result(timeout=0.5)
-            timer.join()
+            ended(timer)
             assert ran.is_set()
     finally:
         signal.signal(signal.SIGUSR1, before)
@@ -344,7 +345,7 @@ def test_the_first_clients_of_a_process_may_be_made_by_two_threads() -> None:
         os.register_at_fork = register
         come.set()
         kl.Producer(bootstrap_servers="127.0.0.1:9").close()
-        thread.join()
+        ended(thread)
         print("made")
     """
     words = [sys.executable, "-c", textwrap.dedent(program)]

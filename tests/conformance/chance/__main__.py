@@ -24,7 +24,7 @@ from tests.conformance.chance.player import Player
 from tests.conformance.chance.programs import Author
 from tests.conformance.differential.script import places_of
 from tests.harness import brokers
-from tests.harness.session import wait_for
+from tests.harness.patience import eventually
 from tests.harness.wire import schemas
 from tests.harness.wire.connection import Connection
 
@@ -71,7 +71,7 @@ def make_ready(address: str) -> None:
             offsets = one.call("OffsetFetch", 5, {"GroupId": "g", "Topics": []})["ErrorCode"]
             return not (ids or found or offsets)
 
-        wait_for(works)
+        eventually(works)
 
 
 def first_difference(steps: list[Any], players: list[Any], pool: ThreadPoolExecutor) -> str:

@@ -6,8 +6,9 @@ import uuid
 from typing import Any
 
 from tests.conformance.differential.registry import case, each
+from tests.harness.patience import eventually
 from tests.harness.requests import alter, create, described
-from tests.harness.session import Session, wait_for
+from tests.harness.session import Session
 
 
 @each(range(2, 8))
@@ -153,7 +154,7 @@ def delete_topics_in_every_version(s: Session, version: int) -> Any:
         names = [topic, unknown]
         answer = s.call("DeleteTopics", version, TopicNames=names, TimeoutMs=5000)
     codes = {one["Name"] == topic: one["ErrorCode"] for one in answer["Responses"]}
-    wait_for(lambda: s.metadata(topic)["ErrorCode"] == 3)
+    eventually(lambda: s.metadata(topic)["ErrorCode"] == 3)
     return codes[True], codes[False]
 
 
@@ -182,9 +183,9 @@ def a_topic_created_again_has_another_id_and_no_records(s: Session) -> Any:
     s.fill(topic)
     before = s.topic_id(topic)
     s.call("DeleteTopics", 5, TopicNames=[topic], TimeoutMs=5000)
-    wait_for(lambda: s.metadata(topic)["ErrorCode"] == 3)
+    eventually(lambda: s.metadata(topic)["ErrorCode"] == 3)
     s.create(topic)
-    wait_for(lambda: s.leaders(topic) == 1)
+    eventually(lambda: s.leaders(topic) == 1)
     return s.topic_id(topic) != before, s.list_offset(topic, -1)
 
 
@@ -194,7 +195,7 @@ def create_partitions_up_to(s: Session, count: int) -> Any:
     asked = [{"Name": topic, "Count": count, "Assignments": None}]
     answer = s.call("CreatePartitions", 3, Topics=asked, TimeoutMs=5000, ValidateOnly=False)
     if count == 3:
-        wait_for(lambda: s.leaders(topic) == 3)
+        eventually(lambda: s.leaders(topic) == 3)
     return answer["Results"][0]["ErrorCode"], len(s.metadata(topic)["Partitions"])
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from tests.conformance.differential.registry import case, each
+from tests.harness.patience import eventually
 from tests.harness.requests import alter, described
-from tests.harness.session import Session, wait_for
+from tests.harness.session import Session
 
 #: Keys of Kafka's that are ours too, and whose values do not depend on the machine.
 KEYS = [
@@ -138,8 +139,8 @@ def may_have(s: Session, key: str, value: str) -> bool:
 def lags_taken_back(s: Session) -> int:
     """Take the lags of all brokers back, and wait until topics may have any."""
     code = alter(s, "", [(key, 1, None) for key in LAGS], kind=4)
-    wait_for(lambda: may_have(s, "min.compaction.lag.ms", "3600000"))
-    wait_for(lambda: may_have(s, "max.compaction.lag.ms", "1"))
+    eventually(lambda: may_have(s, "min.compaction.lag.ms", "3600000"))
+    eventually(lambda: may_have(s, "max.compaction.lag.ms", "1"))
     return code
 
 
@@ -162,7 +163,7 @@ def a_lag_of_all_brokers_that_contradicts_a_topics(s: Session) -> Any:
 def a_topics_lag_that_contradicts_that_of_all_brokers(s: Session) -> Any:
     topic = s.topic()
     seen = [alter(s, "", [(LAGS[0], 0, "2000")], kind=4)]
-    wait_for(lambda: not may_have(s, "max.compaction.lag.ms", "1999"))
+    eventually(lambda: not may_have(s, "max.compaction.lag.ms", "1999"))
     seen += [alter(s, topic, [("max.compaction.lag.ms", 0, value)]) for value in ("1000", "2000")]
     return [*seen, lags_taken_back(s)]
 

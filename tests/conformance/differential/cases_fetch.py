@@ -6,8 +6,9 @@ import uuid
 from typing import Any
 
 from tests.conformance.differential.registry import case, each
+from tests.harness.patience import eventually
 from tests.harness.requests import delete, epoch_end, zstd_batch
-from tests.harness.session import BASE_MS, Session, wait_for
+from tests.harness.session import BASE_MS, Session
 from tests.harness.wire.batches import batch_heads, simple
 
 
@@ -80,7 +81,7 @@ def fetch_of_a_deleted_topic_by_its_id(s: Session) -> Any:
     topic = s.topic()
     topic_id = s.topic_id(topic)
     s.call("DeleteTopics", 5, TopicNames=[topic], TimeoutMs=5000)
-    wait_for(lambda: s.metadata(topic)["ErrorCode"] == 3)
+    eventually(lambda: s.metadata(topic)["ErrorCode"] == 3)
     s.settle()
     part = {"Partition": 0, "FetchOffset": 0, "PartitionMaxBytes": 1000}
     asked = [{"TopicId": topic_id, "Partitions": [part]}]

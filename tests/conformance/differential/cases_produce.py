@@ -8,8 +8,9 @@ import uuid
 from typing import Any
 
 from tests.conformance.differential.registry import case, each
+from tests.harness.patience import eventually
 from tests.harness.requests import changed, with_payload, zstd_batch
-from tests.harness.session import Session, wait_for
+from tests.harness.session import Session
 from tests.harness.wire import batches
 from tests.harness.wire.batches import Batch, Record, simple
 
@@ -34,7 +35,7 @@ def produce_with_acks_zero_gets_no_answer(s: Session) -> Any:
     data = [{"Name": topic, "PartitionData": [part]}]
     s.open.send("Produce", 9, {"Acks": 0, "TimeoutMs": 1000, "TopicData": data})
     # Readable a moment after a new topic has its log directory: acks=0 waits for nothing.
-    wait_for(lambda: s.list_offset(topic, -1)["Offset"] > 0)
+    eventually(lambda: s.list_offset(topic, -1)["Offset"] > 0)
     return s.list_offset(topic, -1)
 
 
@@ -205,7 +206,7 @@ def produce_to_a_topic_with_its_own_codec(s: Session, codec: str) -> Any:
 @case
 def produce_to_an_internal_topic(s: Session) -> Any:
     s.call("FindCoordinator", 2, Key="any", KeyType=0)
-    wait_for(lambda: s.leaders("__consumer_offsets") > 0)
+    eventually(lambda: s.leaders("__consumer_offsets") > 0)
     return s.produce("__consumer_offsets", GOOD)
 
 

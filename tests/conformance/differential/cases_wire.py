@@ -7,7 +7,8 @@ import uuid
 from typing import Any
 
 from tests.conformance.differential.registry import case, each
-from tests.harness.session import Session, wait_for
+from tests.harness.patience import eventually
+from tests.harness.session import Session
 from tests.harness.wire import codec, schemas
 from tests.harness.wire.connection import Closed, request_frame
 
@@ -156,7 +157,7 @@ def metadata_by_the_id_of_a_topic(s: Session) -> Any:
 def metadata_creates_a_topic_when_it_may(s: Session) -> Any:
     name = s.name()
     first = s.call("Metadata", 9, Topics=[{"Name": name}], AllowAutoTopicCreation=True)
-    wait_for(lambda: s.leaders(name) == 4)
+    eventually(lambda: s.leaders(name) == 4)
     return first["Topics"][0]["ErrorCode"], len(s.metadata(name)["Partitions"])
 
 

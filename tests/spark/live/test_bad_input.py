@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import kafkalite as kl
 from kafkalite_spark.progress import UPDATE_REFUSED, KafkaliteProgress
-from tests.harness.patience import eventually
+from tests.harness.patience import ended, eventually
 from tests.harness.process import Processes
 from tests.spark.live.conftest import Topic
 
@@ -226,7 +226,7 @@ def test_a_task_whose_broker_stays_away_ends_with_an_error_that_says_what_it_wan
     with pytest.raises(PySparkException, match=r"REQUEST_TIMED_OUT.*leaving-0"):
         frame.rdd.map(slowly).count()
     assert time.monotonic() - began < SOON_S
-    killer.join()
+    ended(killer)
 
 
 @pytest.fixture
