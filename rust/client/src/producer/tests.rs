@@ -426,7 +426,7 @@ fn occupy(producer: &Producer<()>) -> std::sync::mpsc::Sender<()> {
     let (end, ended) = std::sync::mpsc::channel();
     let busy = async move {
         let _ = begin.send(());
-        let _ = ended.recv();
+        let _ = ended.recv_timeout(awaited::LIMIT);
     };
     producer.runtime.spawn(busy).unwrap();
     awaited::received("the client's thread is busy", &began);

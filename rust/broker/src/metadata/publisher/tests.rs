@@ -81,7 +81,7 @@ fn what_waits_when_the_publisher_stops_is_dropped() {
     let (told, heard) = mpsc::channel();
     publisher.when_published(7, Box::new(move |result| told.send(result).unwrap()));
     publisher.stop();
-    assert_eq!(heard.recv(), Err(mpsc::RecvError));
+    assert_eq!(heard.recv_timeout(awaited::LIMIT), Err(mpsc::RecvTimeoutError::Disconnected));
 }
 
 #[test]

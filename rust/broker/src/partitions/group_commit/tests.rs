@@ -60,6 +60,7 @@ fn a_stop_waits_for_one_flush_only() {
     awaited::until("the stop has begun", || committer.state.lock().stopped);
     go.send(()).unwrap();
     drop(go);
+    let _limit = awaited::within("the stop");
     stop.join().unwrap();
     assert_eq!(begun.try_iter().count(), 0, "partitions flushed after the stop");
 }

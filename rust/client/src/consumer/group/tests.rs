@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::*;
+use crate::awaited;
 use crate::config::ConsumerConfig;
 use crate::consumer::assignors::Assignor;
 use crate::consumer::group_state::MemberConfig;
@@ -34,6 +35,7 @@ fn a_member_that_leaves_while_metadata_is_looked_at_stays_away() {
         let shared = shared();
         let member = shared.member.as_ref().expect("it has a group");
         shared.subscription.lock().set_wish(Wish::Topics(BTreeSet::from([Arc::from("x")])));
+        let _limit = awaited::within("the task has looked");
         std::thread::scope(|scope| {
             // Meanwhile the task looks what is wanted, or waits for this lock.
             let mut leaving = member.lock();

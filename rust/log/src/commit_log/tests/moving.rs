@@ -1,6 +1,7 @@
 //! A log goes on in another log directory, also if it is cut or appended to while it is copied.
 
 use super::*;
+use crate::awaited;
 use crate::compaction::Compacted;
 use crate::faulty_storage::{Fault, FaultyStorage, Tail};
 use crate::move_notes::MoveNote;
@@ -310,6 +311,7 @@ fn readers_find_the_same_records_while_the_log_moves() {
     let log = dirs[0].open(&config, OpenState::default());
     append(&log, 1);
     let done = AtomicBool::new(false);
+    let _limit = awaited::within("the writer and both readers");
     std::thread::scope(|scope| {
         let read = || {
             while !done.load(Ordering::Acquire) {

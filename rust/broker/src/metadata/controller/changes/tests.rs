@@ -336,7 +336,9 @@ fn a_change_that_was_overtaken_is_dropped_when_the_broker_stops_first() {
     done(overtaken(-1, 0));
     changes.stop();
     publisher.stop();
-    assert_eq!(answers.recv(), Err(mpsc::RecvError), "its answer is dropped, and with it the wait");
+    let answer = answers.recv_timeout(awaited::LIMIT);
+    let dropped = Err(mpsc::RecvTimeoutError::Disconnected);
+    assert_eq!(answer, dropped, "its answer is dropped, and with it the wait");
 }
 
 /// A broker without a leader kept a DeleteTopics whose client had given up. It was made when the

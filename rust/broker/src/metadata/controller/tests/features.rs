@@ -1,5 +1,6 @@
 use super::super::features::{FeatureUpdate, UpgradeType};
 use super::*;
+use crate::awaited;
 use crate::metadata::SupportedFeatures;
 
 const RECORDS: &str = "kafkalite.record.version";
@@ -23,7 +24,7 @@ fn raise(controller: &Controller, level: i16, validate_only: bool) -> Result<(),
     let (told, heard) = mpsc::sync_channel(1);
     let done = move |result| _ = told.send(result);
     controller.update_features(updates, validate_only, Done::new(done));
-    heard.recv().unwrap()
+    awaited::received("the answer to the update", &heard)
 }
 
 #[test]
