@@ -31,7 +31,7 @@ fn shared() -> Arc<Shared> {
 /// member the old subscription. The member joined again, and its partitions stayed unread.
 #[test]
 fn a_member_that_leaves_while_metadata_is_looked_at_stays_away() {
-    for round in 0..200 {
+    for round in 0..60 {
         let shared = shared();
         let member = shared.member.as_ref().expect("it has a group");
         shared.subscription.lock().set_wish(Wish::Topics(BTreeSet::from([Arc::from("x")])));
