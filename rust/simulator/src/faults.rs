@@ -30,6 +30,8 @@ pub enum Fault {
     ClockJump,
     /// The controller moves a leader.
     MoveLeader,
+    /// An operator moves a partition to other brokers, changes that on the way, or cancels it.
+    Reassign,
     /// The controller restarts from its log.
     ControllerRestart,
     /// A member of the group dies, stands still or leaves.
@@ -40,7 +42,7 @@ pub enum Fault {
 
 impl Fault {
     /// Every kind.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::Drop,
         Self::Duplicate,
         Self::Delay,
@@ -51,6 +53,7 @@ impl Fault {
         Self::Pause,
         Self::ClockJump,
         Self::MoveLeader,
+        Self::Reassign,
         Self::ControllerRestart,
         Self::Member,
         Self::Proposal,
@@ -113,11 +116,19 @@ impl Faults {
         self.enabled.contains(&fault)
     }
 
-    /// The kinds that happen now and then, as opposed to those of single messages.
+    /// The kinds that happen to the cluster now and then. Single messages and the operator have a
+    /// time of their own.
     #[must_use]
     pub fn large(&self) -> Vec<Fault> {
-        let small = [Fault::Drop, Fault::Duplicate, Fault::Delay, Fault::Corrupt, Fault::Proposal];
-        self.enabled.iter().copied().filter(|fault| !small.contains(fault)).collect()
+        let others = [
+            Fault::Drop,
+            Fault::Duplicate,
+            Fault::Delay,
+            Fault::Corrupt,
+            Fault::Proposal,
+            Fault::Reassign,
+        ];
+        self.enabled.iter().copied().filter(|fault| !others.contains(fault)).collect()
     }
 
     /// All kinds of this run.

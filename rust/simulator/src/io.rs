@@ -28,6 +28,8 @@ pub enum Tick {
     Report {
         /// The partition.
         partition: usize,
+        /// Which of the broker's replicas of it, one after another.
+        stay: u32,
         /// Where the log ended after the append.
         end: LogEnd,
     },
@@ -119,6 +121,8 @@ impl Io<'_> {
 pub struct Settings {
     /// How many brokers there are; their ids begin at 1.
     pub brokers: i32,
+    /// How many of them have a replica of each partition at first.
+    pub replicas: i32,
     /// Partitions with data. The one after them is the group's.
     pub partitions: usize,
     /// `min.insync.replicas`.

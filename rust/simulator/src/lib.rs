@@ -18,6 +18,7 @@ mod faulty_storage;
 pub mod io;
 pub mod log;
 pub mod message;
+pub mod moves;
 pub mod planted;
 pub mod rng;
 pub mod rooms;

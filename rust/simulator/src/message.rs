@@ -3,7 +3,6 @@
 //! Group requests are those of the protocol; the others carry what matters to the machines.
 
 use bytes::Bytes;
-use kafkalite_broker::metadata::PartitionImage;
 use kafkalite_broker::metadata::controller::IsrMember;
 use kafkalite_broker::metadata::records::RecordsBatch;
 use kafkalite_broker::replication::{Answer, Question};
@@ -187,8 +186,10 @@ pub enum Message {
     Metadata(Vec<Arc<RecordsBatch>>),
     /// To the controller.
     AlterPartition(AlterPartition),
-    /// The answer: the partition as it is now, or why it was not changed.
-    Altered(usize, Result<PartitionImage, ErrorCode>),
+    /// The answer: whether it was changed. The image says how the partition is.
+    Altered(usize, Result<(), ErrorCode>),
+    /// To the controller: the replicas of these partitions are in the broker's log directory.
+    AssignReplicas(Vec<usize>),
     /// To the controller.
     Change(Change),
     /// The answer: the topic that was made or deleted, or why not.
@@ -216,6 +217,7 @@ impl Message {
             Self::Changed(_) => ("Changed", 14),
             Self::Ask(_) => ("Ask", 15),
             Self::Answer(_) => ("Answer", 16),
+            Self::AssignReplicas(_) => ("AssignReplicas", 17),
         }
     }
 
@@ -235,6 +237,7 @@ impl Message {
             Self::Ask(question) => content_of_question(question),
             Self::Answer(answer) => content_of_answer(answer),
             Self::Metadata(batches) => batches.len() as u64,
+            Self::AssignReplicas(partitions) => partitions.len() as u64,
             Self::AlterPartition(alter) => alter.isr.len() as u64,
             Self::Altered(_, answer) => u64::from(answer.is_ok()),
             Self::Changed(answer) => u64::from(answer.is_ok()),

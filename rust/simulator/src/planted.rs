@@ -71,11 +71,16 @@ pub enum Planted {
     DeletedRecordsTrusted,
     /// The checkpoint of high watermarks notes the log's end.
     CheckpointNotesLogEnd,
+    /// The leader epoch stays when a replica leaves. So what a replica fetches that left and came
+    /// back counts, and its broker deletes the log after that.
+    EpochStaysWhenReplicaLeaves,
+    /// A reassignment ends before its new replicas are in sync.
+    MoveEndsEarly,
 }
 
 impl Planted {
     /// Every bug.
-    pub const ALL: [Self; 31] = [
+    pub const ALL: [Self; 33] = [
         Self::AckBeforeAppend,
         Self::CrcSkipped,
         Self::HighWatermarkPastFollower,
@@ -107,6 +112,8 @@ impl Planted {
         Self::LateFollowerKeepsItsLog,
         Self::DeletedRecordsTrusted,
         Self::CheckpointNotesLogEnd,
+        Self::EpochStaysWhenReplicaLeaves,
+        Self::MoveEndsEarly,
     ];
 }
 

@@ -91,6 +91,11 @@ impl Desk {
         self.ends.lock().pop_front()
     }
 
+    /// The log is gone, or another one: its ends are no news any more.
+    pub fn forget_log(&self) {
+        self.ends.lock().clear();
+    }
+
     /// The next read of the log.
     #[must_use]
     pub fn take_load(&self) -> Option<Load> {

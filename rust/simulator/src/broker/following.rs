@@ -95,7 +95,7 @@ impl<'a> Logs<'a> {
 impl LocalReplicas for Logs<'_> {
     fn position(&self, key: ReplicaKey) -> Option<Position> {
         let mut replicas = self.replicas.borrow_mut();
-        let replica = replicas.get_mut(place(key.partition))?;
+        let replica = replicas.get_mut(place(key.partition)).filter(|one| one.is_here())?;
         let is_forgotten = self.planted == Some(Planted::FollowerAcknowledgesUnflushed);
         if replica.settings.flush_messages && !is_forgotten {
             replica.make_durable();
@@ -158,9 +158,10 @@ impl Broker {
     pub(super) fn follow_leader(&mut self, partition: usize) {
         let Some(image) = &self.replicas[partition].image else { return };
         let (leader, epoch, me) = (image.leader, image.leader_epoch, self.id);
-        let others = self.following.iter_mut().filter(|(id, _)| **id != leader);
+        let is_here = self.replicas[partition].is_here();
+        let others = self.following.iter_mut().filter(|(id, _)| !is_here || **id != leader);
         others.for_each(|(_, other)| other.fetcher.unfollow(key(partition)));
-        if leader >= 0 && leader != me {
+        if is_here && leader >= 0 && leader != me {
             let broker_epoch = self.epoch.unwrap_or(-1);
             let new = || Following::new(me, broker_epoch);
             let following = self.following.entry(leader).or_insert_with(new);
@@ -255,7 +256,11 @@ impl Broker {
     }
 
     fn check_leader(&self, partition: i32, claimed: i32) -> ErrorCode {
-        let checked = self.replicas[place(partition)].state.check_leader(LeaderEpoch(claimed));
+        let replica = &self.replicas[place(partition)];
+        if !replica.is_here() {
+            return ErrorCode::NotLeaderOrFollower;
+        }
+        let checked = replica.state.check_leader(LeaderEpoch(claimed));
         checked.err().unwrap_or(ErrorCode::None)
     }
 

@@ -49,6 +49,9 @@ impl Replica {
             diverging: None,
             batches: Bytes::new(),
         };
+        if !self.is_here() {
+            return told(ErrorCode::NotLeaderOrFollower, Offset(-1));
+        }
         let claimed = match io.has(Planted::EpochFenceDropped) {
             true => LeaderEpoch::UNKNOWN,
             false => fetch.claimed,

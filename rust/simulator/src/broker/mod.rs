@@ -27,7 +27,7 @@ use kafkalite_broker::metadata::MetadataImage;
 use kafkalite_broker::partitions::{FlushAges, GroupCommit, Rounds};
 use kafkalite_broker::purgatory::Timer;
 use kafkalite_log::LogEnd;
-use kafkalite_protocol::LeaderEpoch;
+use kafkalite_protocol::{ErrorCode, LeaderEpoch};
 use parking_lot::Mutex;
 use publishing::Metadata;
 use std::collections::BTreeMap;
@@ -196,7 +196,7 @@ impl Broker {
                 self.send_heartbeat(io);
             }
             Message::Metadata(batches) => self.take_metadata(&batches, io),
-            Message::Altered(partition, answer) => self.altered(partition, id, answer, io),
+            Message::Altered(partition, answer) => self.altered(partition, id, answer),
             message => self.serve(from, id, message, io),
         }
         self.settle(io);
@@ -218,6 +218,7 @@ impl Broker {
             }
             Tick::Replicas => {
                 self.propose(io);
+                self.assign_replicas(io);
                 let pause = io.rng.between(30, 60);
                 io.after(pause, Tick::Replicas);
             }
@@ -232,7 +233,8 @@ impl Broker {
             // Settling turns the timer.
             Tick::Timer => self.timer_tick_ms = None,
             Tick::Append(number) => self.append(number, io),
-            Tick::Report { partition, end } => {
+            Tick::Report { partition, stay, .. } if self.replicas[partition].stay() != stay => {}
+            Tick::Report { partition, end, .. } => {
                 let replica = &mut self.replicas[partition];
                 let version = match io.has(Planted::LateAppendUndoesTruncation) {
                     true => replica.log.log_end().version,
@@ -268,7 +270,11 @@ impl Broker {
         image: &kafkalite_broker::metadata::PartitionImage,
         io: &mut Io<'_>,
     ) {
+        let stay = self.replicas[partition].stay();
         let changed = self.replicas[partition].follow(image, io);
+        if partition == self.settings.group_partition() && self.replicas[partition].stay() != stay {
+            self.desk.forget_log();
+        }
         self.follow_leader(partition);
         if changed && partition == self.settings.group_partition() {
             self.change_coordinator(io);
@@ -321,24 +327,14 @@ impl Broker {
     }
 
     /// The outcome of a proposal.
-    fn altered(
-        &mut self,
-        partition: usize,
-        id: u64,
-        answer: Result<kafkalite_broker::metadata::PartitionImage, kafkalite_protocol::ErrorCode>,
-        io: &mut Io<'_>,
-    ) {
+    fn altered(&mut self, partition: usize, id: u64, answer: Result<(), ErrorCode>) {
         let replica = &mut self.replicas[partition];
         if replica.proposal.as_ref().is_none_or(|proposal| proposal.id != id) {
             return;
         }
-        match answer {
-            Ok(image) => self.follow(partition, &image, io),
-            Err(kafkalite_protocol::ErrorCode::IneligibleReplica) => {
-                replica.refused();
-            }
-            // It may have been taken before: the next image says so.
-            Err(_) => {}
+        // Anything else was taken, now or before, or was overtaken: the next image says so.
+        if let Err(ErrorCode::IneligibleReplica | ErrorCode::InvalidRequest) = answer {
+            replica.refused();
         }
     }
 
@@ -349,6 +345,16 @@ impl Broker {
             if let Some(alter) = self.replicas[partition].propose(id, epoch, io) {
                 io.send(Node::Controller, id, Message::AlterPartition(alter));
             }
+        }
+    }
+
+    /// Has the controller note the log directory of replicas that it does not name.
+    fn assign_replicas(&mut self, io: &mut Io<'_>) {
+        let waits = |partition: &usize| self.replicas[*partition].waits_for_note();
+        let waiting: Vec<usize> = self.settings.all().filter(waits).collect();
+        if self.epoch.is_some() && !waiting.is_empty() {
+            let id = self.new_id();
+            io.send(Node::Controller, id, Message::AssignReplicas(waiting));
         }
     }
 }

@@ -120,6 +120,7 @@ impl Broker {
                 }
             }
             self.lend(|me| me.coordination.follow_image(&before, &after));
+            self.assign_replicas(io);
         }
     }
 }

@@ -12,7 +12,7 @@ use crate::message::Node;
 use crate::planted::Planted;
 use kafkalite_broker::metadata::PartitionImage;
 use kafkalite_broker::partitions::{CommitStatus, FollowerFetch, PartitionState};
-use kafkalite_log::{LogConfig, LogEnd};
+use kafkalite_log::{LogConfig, LogEnd, Role};
 use kafkalite_protocol::{LeaderEpoch, Offset};
 use std::collections::BTreeMap;
 
@@ -35,6 +35,10 @@ pub struct Waiting {
 /// One partition on one broker.
 pub struct Replica {
     pub(super) me: i32,
+    /// Whether this broker has a replica; without one the rest stands empty.
+    is_here: bool,
+    /// How often that changed in this process.
+    stay: u32,
     pub(super) partition: usize,
     pub(super) settings: Settings,
     pub(super) log: MemoryLog,
@@ -52,13 +56,18 @@ impl Replica {
     /// A replica whose log is on the disk of broker `me`.
     #[must_use]
     pub fn open(me: i32, partition: usize, settings: Settings, disk: Disk) -> Self {
-        let Disk { mut log, checkpoint } = disk;
-        let end = log.reopen();
+        let Disk { is_here, mut log, checkpoint } = disk;
+        let mut end = log.reopen();
+        if !is_here {
+            end = log.take_role(Role::Gone);
+        }
         let checkpoint = checkpoint.min(end.offset).max(log.start());
         let mut state = PartitionState::new(me, DIRECTORY, end, checkpoint);
         state.set_rules(settings.flush_messages, settings.min_isr);
         Self {
             me,
+            is_here,
+            stay: 0,
             partition,
             settings,
             state,
@@ -74,11 +83,29 @@ impl Replica {
     /// What a crash leaves; with `loses_power` without what was not flushed.
     #[must_use]
     pub fn crash(self, loses_power: bool) -> Disk {
-        let Self { mut log, checkpoint, .. } = self;
+        let Self { is_here, mut log, checkpoint, .. } = self;
         if loses_power {
             log.lose_power();
         }
-        Disk { log, checkpoint }
+        Disk { is_here, log, checkpoint }
+    }
+
+    /// Whether this broker has a replica of the partition.
+    #[must_use]
+    pub fn is_here(&self) -> bool {
+        self.is_here
+    }
+
+    /// Which of the broker's replicas of the partition this is, one after another.
+    #[must_use]
+    pub fn stay(&self) -> u32 {
+        self.stay
+    }
+
+    /// Whether the metadata do not name its log directory, as far as this broker knows.
+    #[must_use]
+    pub fn waits_for_note(&self) -> bool {
+        self.is_here && self.image.is_some() && self.state.unassigned_directory().is_some()
     }
 
     /// The log.
@@ -111,6 +138,7 @@ impl Replica {
         View {
             broker: self.me,
             incarnation,
+            stay: self.stay,
             partition: self.partition,
             epoch: self.epoch(),
             leads: self.leads(),
@@ -127,6 +155,14 @@ impl Replica {
             return false;
         }
         let led = self.leads().then(|| self.epoch());
+        let is_replica = image.replicas.contains(&self.me);
+        if is_replica != self.is_here {
+            self.begin_again(is_replica);
+        }
+        if !is_replica {
+            self.image = Some(image.clone());
+            return led.is_some();
+        }
         let role = self.state.new_role(image);
         let log_end = role.map(|role| self.log.take_role(role));
         if io.has(Planted::HighWatermarkMovesBelowMin) {
@@ -137,6 +173,15 @@ impl Replica {
         self.proposal = None;
         self.image = Some(image.clone());
         led != self.leads().then(|| self.epoch())
+    }
+
+    /// A replica that leaves deletes its log, and one that comes begins with an empty one. Those
+    /// that wait find another replica, which never led what they wait for.
+    fn begin_again(&mut self, is_here: bool) {
+        let disk = Disk { is_here, ..Disk::default() };
+        let next = Self::open(self.me, self.partition, self.settings, disk);
+        let before = std::mem::replace(self, next);
+        (self.stay, self.waiting) = (before.stay + 1, before.waiting);
     }
 
     /// Tells the state where the log ended after an append.
@@ -241,6 +286,8 @@ impl Replica {
 /// What is left of a replica when its broker is down.
 #[derive(Clone, Debug, Default)]
 pub struct Disk {
+    /// Whether there is a replica.
+    pub is_here: bool,
     /// The log.
     pub log: MemoryLog,
     /// The high watermark of the last checkpoint.

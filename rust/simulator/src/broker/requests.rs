@@ -93,7 +93,8 @@ impl Broker {
     fn appended(&mut self, partition: usize, end: Option<LogEnd>, io: &mut Io<'_>) {
         let Some(end) = end else { return };
         let pause = self.stall(io);
-        io.after(pause, Tick::Report { partition, end });
+        let stay = self.replicas[partition].stay();
+        io.after(pause, Tick::Report { partition, stay, end });
         if self.settings.flush_messages {
             self.committer.commit(partition as u64);
             let pause = io.rng.between(1, 6);

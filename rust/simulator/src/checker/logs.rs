@@ -23,6 +23,8 @@ pub struct View<'a> {
     pub broker: i32,
     /// The broker's process: marks of one process are compared.
     pub incarnation: u32,
+    /// Which of the broker's replicas, one after another: each begins empty.
+    pub stay: u32,
     /// The partition.
     pub partition: usize,
     /// The replica's leader epoch.
@@ -38,6 +40,7 @@ pub struct View<'a> {
 #[derive(Clone, Copy, Debug)]
 struct Marks {
     incarnation: u32,
+    stay: u32,
     epoch: LeaderEpoch,
     leads: bool,
     high_watermark: Offset,
@@ -87,7 +90,8 @@ impl Logs {
         let end = view.log.end();
         let old = self.marks.get(&key).copied();
         if let Some(old) = old {
-            let same = (old.incarnation, old.epoch) == (view.incarnation, view.epoch);
+            let same =
+                (old.incarnation, old.stay, old.epoch) == (view.incarnation, view.stay, view.epoch);
             if same && old.high_watermark == view.high_watermark && old.end == end {
                 return;
             }
@@ -109,6 +113,7 @@ impl Logs {
         let verified = self.verify(view, old.map_or((Offset::ZERO, 0), |old| old.verified));
         let marks = Marks {
             incarnation: view.incarnation,
+            stay: view.stay,
             epoch: view.epoch,
             leads: view.leads,
             high_watermark: view.high_watermark,

@@ -31,6 +31,8 @@ pub struct Topics {
     offsets: BTreeMap<(i32, u32), i64>,
     /// How many changes were acknowledged.
     pub acknowledged: u64,
+    /// How many moves of partitions ended.
+    pub moves: u64,
 }
 
 impl Topics {

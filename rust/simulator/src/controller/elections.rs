@@ -45,6 +45,8 @@ pub struct Session {
 pub struct Roster {
     /// By broker.
     pub sessions: BTreeMap<i32, Session>,
+    /// The broker that lost records, and is not in sync again.
+    pub bereft: Option<i32>,
 }
 
 impl Roster {
@@ -71,12 +73,12 @@ pub struct Deciding<'a> {
     pub image: &'a MetadataImage,
     /// Who is there.
     pub roster: &'a Roster,
-    /// Any replica that is alive may lead: a planted bug.
-    pub is_unclean: bool,
+    /// The bug of this run.
+    pub planted: Option<Planted>,
 }
 
 impl Deciding<'_> {
-    fn elections<R>(&self, decide: impl FnOnce(&Elections<'_>) -> R) -> R {
+    pub(super) fn elections<R>(&self, decide: impl FnOnce(&Elections<'_>) -> R) -> R {
         let is_alive = |id| self.roster.is_live(id);
         decide(&Elections { image: self.image, is_alive: &is_alive })
     }
@@ -106,7 +108,8 @@ impl Deciding<'_> {
     #[must_use]
     pub fn balance(&self) -> Vec<MetadataRecord> {
         let records = self.elections(|now| now.balance());
-        let partitions = self.settings.all().filter(|_| self.is_unclean && records.is_empty());
+        let is_unclean = self.planted == Some(Planted::UncleanLeaderElected);
+        let partitions = self.settings.all().filter(|_| is_unclean && records.is_empty());
         let elected: Vec<MetadataRecord> = partitions
             .filter_map(|partition| {
                 let (topic, index) = place(self.settings, partition);
@@ -124,8 +127,8 @@ impl Deciding<'_> {
         &self,
         broker: i32,
         alter: &AlterPartition,
-        planted: Option<Planted>,
     ) -> Result<Vec<MetadataRecord>, ErrorCode> {
+        let planted = self.planted;
         let (topic, index) = place(self.settings, alter.partition);
         let unknown = ErrorCode::UnknownTopicOrPartition;
         let topic_id = self.image.topic(topic).ok_or(unknown)?.id;

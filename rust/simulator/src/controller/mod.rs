@@ -5,11 +5,13 @@
 //! model in `elections`. All goes the same way: decided on an image, proposed, published, answered.
 
 mod elections;
+mod moving;
 mod quorum;
 
 use crate::broker::WALL_MS;
 use crate::io::{Asker, Io, Settings, Tick};
 use crate::message::{AlterPartition, Change, Message, Node};
+use crate::moves;
 use crate::planted::Planted;
 use elections::{Deciding, Roster, Session, Standing};
 use kafkalite_broker::clock::ManualClock;
@@ -70,6 +72,7 @@ enum Answer {
     Altered { partition: usize, to: Asker, result: Result<(), ErrorCode> },
     Changed { to: Asker, result: Result<Option<Uuid>, ErrorCode> },
     Balanced,
+    Moved,
 }
 
 type Answers = Arc<Mutex<VecDeque<Answer>>>;
@@ -88,8 +91,7 @@ pub struct Controller {
     /// Topic ids are numbers here: a seed gives the same ones each time.
     ids: Arc<AtomicU64>,
     is_balancing: bool,
-    /// The bug of this run lets any replica lead.
-    is_unclean: bool,
+    planted: Option<Planted>,
 }
 
 impl Controller {
@@ -98,7 +100,7 @@ impl Controller {
     pub fn new(settings: Settings) -> Self {
         let quorum = Arc::new(Quorum::default());
         let ids = Arc::new(AtomicU64::new(1));
-        let replicas: Vec<i32> = (1..=settings.brokers).collect();
+        let replicas: Vec<i32> = (1..=settings.replicas).collect();
         let partition = PartitionRecord {
             isr: replicas.clone(),
             directories: vec![DIRECTORY; replicas.len()],
@@ -134,7 +136,7 @@ impl Controller {
             next_proposal: 0,
             ids,
             is_balancing: false,
-            is_unclean: false,
+            planted: None,
         }
     }
 
@@ -196,7 +198,7 @@ impl Controller {
 
     /// A tick of the controller.
     pub fn tick(&mut self, tick: Tick, io: &mut Io<'_>) {
-        self.is_unclean = io.has(Planted::UncleanLeaderElected);
+        self.planted = io.planted;
         match tick {
             Tick::Sessions => self.look_at_sessions(io),
             Tick::Proposal(number) => self.conclude(number, io),
@@ -226,7 +228,10 @@ impl Controller {
                 io.answer(from, Message::Metadata(self.quorum.after(offset)));
             }
             (Message::AlterPartition(alter), Node::Broker(broker)) => {
-                self.alter(broker, alter, from, io.planted);
+                self.alter(broker, alter, from);
+            }
+            (Message::AssignReplicas(partitions), Node::Broker(broker)) => {
+                self.assign(broker, partitions);
             }
             (Message::Change(change), _) => self.change(change, from),
             _ => {}
@@ -241,11 +246,12 @@ impl Controller {
         answer: impl FnOnce(Result<(), ErrorCode>) -> Answer + Send + 'static,
     ) {
         let (settings, roster) = (self.settings, Arc::clone(&self.roster));
-        let is_unclean = self.is_unclean;
+        let planted = self.planted;
         let decide = move |image: &MetadataImage| -> Decision<()> {
             let roster = roster.lock();
-            match decide(&Deciding { settings: &settings, image, roster: &roster, is_unclean }) {
-                Ok(records) => (records, vec![Ok(())]),
+            let now = Deciding { settings: &settings, image, roster: &roster, planted };
+            match decide(&now) {
+                Ok(records) => (now.spoilt(records), vec![Ok(())]),
                 Err(error) => (Vec::new(), vec![Err(error.into())]),
             }
         };
@@ -284,9 +290,9 @@ impl Controller {
         self.balance();
     }
 
-    fn alter(&self, broker: i32, alter: AlterPartition, to: Asker, planted: Option<Planted>) {
+    fn alter(&self, broker: i32, alter: AlterPartition, to: Asker) {
         let partition = alter.partition;
-        let decide = move |now: &Deciding<'_>| now.alter(broker, &alter, planted);
+        let decide = move |now: &Deciding<'_>| now.alter(broker, &alter);
         self.decide(decide, move |result| Answer::Altered { partition, to, result });
     }
 
@@ -294,7 +300,7 @@ impl Controller {
     pub fn move_leader(&mut self, partition: usize, how: usize, io: &mut Io<'_>) {
         let decide =
             move |now: &Deciding<'_>| Ok(now.move_leader(partition, how).into_iter().collect());
-        self.decide(decide, |_| Answer::Balanced);
+        self.decide(decide, |_| Answer::Moved);
         self.settle(io);
     }
 
@@ -303,8 +309,8 @@ impl Controller {
         let image = self.publisher.image();
         let is_balanced = {
             let roster = self.roster.lock();
-            let (settings, is_unclean) = (&self.settings, self.is_unclean);
-            let now = Deciding { settings, image: &image, roster: &roster, is_unclean };
+            let (settings, planted) = (&self.settings, self.planted);
+            let now = Deciding { settings, image: &image, roster: &roster, planted };
             now.balance().is_empty()
         };
         if !is_balanced && !std::mem::replace(&mut self.is_balancing, true) {
@@ -317,7 +323,7 @@ impl Controller {
         let changed = move |result| Answer::Changed { to, result };
         match change {
             Change::Create { config } => {
-                let replication_factor = i16::try_from(self.settings.brokers).unwrap_or(1);
+                let replication_factor = i16::try_from(self.settings.replicas).unwrap_or(1);
                 let defaults = TopicDefaults { num_partitions: 1, replication_factor };
                 let topic = NewTopic {
                     name: WORK.to_owned(),
@@ -416,8 +422,10 @@ impl Controller {
         proposal: &Proposal,
         io: &mut Io<'_>,
     ) -> Result<Arc<RecordsBatch>, MetadataError> {
+        let before = self.quorum.image();
         let batch = self.quorum.commit(proposal, io.has(Planted::OvertakenProposalCommits))?;
         let after = self.quorum.image();
+        io.checker.topics.moves += moves::ended(&before, &after);
         io.checker.topics.committed(&after);
         self.publisher.committed((*batch).clone());
         let pause = io.rng.between(0, 3);
@@ -440,12 +448,11 @@ impl Controller {
             // The broker asks again.
             Answer::Registered { .. } => {}
             Answer::Altered { partition, to, result } => {
-                let now = partition_image(&image, &self.settings, partition).cloned();
-                let now = now.ok_or(ErrorCode::UnknownTopicOrPartition);
-                io.answer(to, Message::Altered(partition, result.and(now)));
+                io.answer(to, Message::Altered(partition, result));
             }
             Answer::Changed { to, result } => io.answer(to, Message::Changed(result)),
             Answer::Balanced => self.is_balancing = false,
+            Answer::Moved => {}
         }
     }
 }

@@ -43,6 +43,9 @@ impl World {
         }
         let first = self.faults.pause_ms;
         self.schedule.after(first, Event::Fault);
+        if Fault::Reassign.is_in(&self.faults) {
+            self.schedule.after(first, Event::Reassign);
+        }
         self.schedule.after(CHAOS_MS, Event::Heal);
     }
 
@@ -261,7 +264,11 @@ impl World {
     /// With `flush.messages=1` always. Without it one broker at a time loses records, while all
     /// others have them.
     fn may_lose_power(&self) -> bool {
-        let is_shared = self.hosts.len() > 1 && self.is_whole() && self.bereft.is_none();
+        let image = self.shared.quorum.image();
+        let is_shared = watched(self.settings.partitions).all(|(topic, index)| {
+            image.partition(topic, index).is_some_and(|now| now.isr.len() > 1)
+        });
+        let is_shared = is_shared && self.is_whole() && self.bereft.is_none();
         self.settings.flushes || is_shared
     }
 
@@ -310,6 +317,8 @@ impl World {
             replicas: now.replicas.clone(),
             directories: now.directories.clone(),
             elr: now.elr.clone(),
+            adding_replicas: now.adding_replicas.clone(),
+            removing_replicas: now.removing_replicas.clone(),
             ..PartitionRecord::default()
         };
         let record = PartitionChangeRecord { topic_id: topic.id, partition_index: 0, partition };

@@ -26,13 +26,15 @@ pub enum Fault {
     Restart,
     /// The controller moves a leader.
     MoveLeader,
+    /// An operator moves a partition to other brokers, alters that, or cancels it.
+    Reassign,
     /// A proposal of metadata is rejected, lost, or of unknown outcome.
     Proposal,
 }
 
 impl Fault {
     /// Every kind.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Drop,
         Self::Delay,
         Self::Kill,
@@ -43,6 +45,7 @@ impl Fault {
         Self::Pause,
         Self::Restart,
         Self::MoveLeader,
+        Self::Reassign,
         Self::Proposal,
     ];
 

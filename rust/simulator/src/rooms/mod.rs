@@ -12,6 +12,7 @@ mod chaos;
 mod clients;
 mod faults;
 mod host;
+mod moving;
 mod planted;
 mod quorum;
 mod scratch;
@@ -36,6 +37,8 @@ pub struct Work {
     pub commits: u64,
     /// Changes of metadata that were acknowledged.
     pub changes: u64,
+    /// Moves of partitions that ended.
+    pub moves: u64,
     /// Processes of brokers that ended, cleanly or not.
     pub ends: u64,
 }

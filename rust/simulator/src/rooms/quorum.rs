@@ -3,6 +3,7 @@
 //! What it commits is durable at once. The seed decides when a proposal is committed, and whether
 //! its broker learns the outcome.
 
+use crate::moves;
 use kafkalite_broker::metadata::quorum::{OnOutcome, Outcome, Proposal, QuorumStatus};
 use kafkalite_broker::metadata::records::{MetadataRecord, RecordsBatch};
 use kafkalite_broker::metadata::{MetadataError, MetadataImage, MetadataQuorum, Publisher};
@@ -29,6 +30,8 @@ struct State {
     proposed: Vec<Proposed>,
     /// Decisions of the controller that did not fit.
     refused: Vec<String>,
+    /// Moves of partitions that ended.
+    moves: u64,
 }
 
 /// The log.
@@ -73,7 +76,10 @@ impl Quorum {
         }
         let batch = RecordsBatch { base_offset: found + 1, epoch: 1, timestamp_ms, records };
         match state.image.with_batch(&batch) {
-            Ok(image) => state.image = Arc::new(image),
+            Ok(image) => {
+                state.moves += moves::ended(&state.image, &image);
+                state.image = Arc::new(image);
+            }
             Err(error) => return Outcome::Rejected(error),
         }
         // Under the lock: every broker gets the batches in the order of the log.
@@ -91,6 +97,11 @@ impl Quorum {
         if let Outcome::Rejected(error) | Outcome::Unknown(error) = decided {
             self.0.lock().refused.push(error.to_string());
         }
+    }
+
+    /// How many moves of partitions ended.
+    pub fn moves(&self) -> u64 {
+        self.0.lock().moves
     }
 
     /// Decisions that did not fit, since the last call.

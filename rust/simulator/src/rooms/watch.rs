@@ -54,6 +54,8 @@ pub struct Watch {
     /// High watermarks of steps in which a disk failed: nothing can be read there.
     unread: BTreeMap<Key, i64>,
     marks: BTreeMap<(i32, Key), Marks>,
+    /// Where logs began that dropped all records, or never had any: they know no producer of them.
+    restarts: BTreeMap<Key, i64>,
     /// Logs that a planted fault or a disk damaged: reported once.
     told: BTreeSet<(i32, Key, &'static str)>,
 }
@@ -88,6 +90,12 @@ impl Watch {
         last.map(|(_, batch)| batch.end).max(unread).unwrap_or(0)
     }
 
+    /// Below this some replica does not know which producer wrote what.
+    #[must_use]
+    pub fn restarted_to(&self, key: Key) -> i64 {
+        self.restarts.get(&key).copied().unwrap_or(0)
+    }
+
     /// Looks at one replica after a step of its broker; words for the history.
     pub fn observe(&mut self, broker: i32, life: u32, partition: &Partition) -> Option<[u64; 4]> {
         let key = key(partition.topic_id(), partition.index());
@@ -111,6 +119,10 @@ impl Watch {
                     self.report("mark-went-back", broker, partition, &told);
                 }
             }
+        }
+        if start == end && old.is_none_or(|old| old.end < start) {
+            let restarts = self.restarts.entry(key).or_default();
+            *restarts = start.max(*restarts);
         }
         if high_watermark > end {
             self.report("mark-beyond-end", broker, partition, "above the log end");

@@ -5,7 +5,7 @@ use super::faults::{Fault, Faults};
 use super::host::{Host, Shared};
 use super::quorum::{Proposed, Quorum};
 use super::scratch::Scratch;
-use super::watch::Watch;
+use super::watch::{Watch, key};
 use super::wire::Call;
 use super::{Options, Outcome, Work};
 use crate::checker::Violation;
@@ -44,6 +44,7 @@ pub(super) enum Event {
     Client(usize),
     Proposal(Box<Proposed>),
     Fault,
+    Reassign,
     Start(i32),
     Fence(i32, u32),
     Resume(i32, u32),
@@ -174,6 +175,7 @@ impl World {
             Event::Client(number) => self.client(number),
             Event::Proposal(proposed) => self.propose(*proposed),
             Event::Fault => self.fault(),
+            Event::Reassign => self.operate(),
             Event::Start(id) => self.start(id),
             Event::Fence(id, life) => self.fence(id, life),
             Event::Resume(id, life) => self.resume(id, life),
@@ -401,6 +403,9 @@ impl World {
             if now.isr.len() < now.replicas.len() {
                 return Some(format!("{topic}-{index}: {:?} are in sync", now.isr));
             }
+            if let Some(misplaced) = self.misplaced((topic, index), now) {
+                return Some(misplaced);
+            }
             let leader = self.hosts.iter().find(|host| host.id == now.leader);
             let leader = leader.and_then(|host| host.partition(topic, index));
             let Some(leader) = leader else { return Some(format!("{topic}-{index} is not led")) };
@@ -435,6 +440,14 @@ impl World {
             violations.push(Violation::new("not-healed", told));
         }
         self.history.drained = violations.is_empty();
+        let image = self.shared.quorum.image();
+        for (topic, index) in watched(self.settings.partitions).filter(|(topic, _)| *topic == DATA)
+        {
+            let Some(id) = image.topic(topic).map(|topic| topic.id) else { continue };
+            let place = usize::try_from(index).unwrap_or(0);
+            let forgotten_to = self.watch.restarted_to(key(id, index));
+            self.history.forgotten_to.insert(place, forgotten_to);
+        }
         violations.extend(history::check(&self.history));
         // The directory has another name in each run.
         let place = self.scratch.path().display().to_string();
@@ -451,6 +464,7 @@ impl World {
         let sends = self.history.sends.iter();
         self.work.sends = sends.filter(|send| send.outcome == history::Outcome::Ok).count() as u64;
         self.work.polls = self.history.polls.len() as u64;
+        self.work.moves = self.shared.quorum.moves();
         for host in &mut self.hosts {
             host.kill(&self.shared.quorum, None);
         }

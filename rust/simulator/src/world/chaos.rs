@@ -4,7 +4,6 @@ use super::{Client, Event, Host, MEMBERS, World};
 use crate::broker::Broker;
 use crate::faults::Fault;
 use crate::message::Node;
-use kafkalite_protocol::LeaderEpoch;
 
 impl World {
     /// Lets one fault happen, and decides when the next one does.
@@ -16,7 +15,7 @@ impl World {
         self.schedule.after(pause_ms, Event::Fault);
         let kinds = self.faults.large();
         // All are drawn in any case, so that the kinds disturb each other little.
-        let broker = i32::try_from(self.chaos.between(1, 3)).unwrap_or(1);
+        let broker = i32::try_from(self.chaos.between(1, self.hosts.len() as u64)).unwrap_or(1);
         let is_short = self.chaos.chance(300);
         let for_ms = self.chaos.between(5, if is_short { 40 } else { 700 });
         let how = self.chaos.word();
@@ -49,7 +48,12 @@ impl World {
                 self.with_io(Node::Controller, |world, io| world.controller.restart(io));
             }
             Fault::Member => self.trouble_member(for_ms, how),
-            Fault::Drop | Fault::Duplicate | Fault::Delay | Fault::Corrupt | Fault::Proposal => {}
+            Fault::Drop
+            | Fault::Duplicate
+            | Fault::Delay
+            | Fault::Corrupt
+            | Fault::Proposal
+            | Fault::Reassign => {}
         }
     }
 
@@ -103,11 +107,12 @@ impl World {
         }
         let all_in_sync = |partition: usize| {
             let now = self.controller.partition(partition);
-            now.is_some_and(|now| now.isr.len() == self.hosts.len())
+            now.is_some_and(|now| now.isr.len() == now.replicas.len() && now.isr.len() > 1)
         };
         let mut others = (1..=self.settings.brokers).filter(|id| *id != broker);
         let is_safe = self.settings.min_isr > 1
             && others.all(|id| self.controller.is_live(id) && self.broker(id).is_some())
+            && !self.controller.is_about_to_move()
             && self.settings.all().all(all_in_sync);
         !loses_power || is_safe
     }
@@ -123,11 +128,16 @@ impl World {
             self.hosts[at] = Host::Down(process.crash(loses_power));
         }
         if loses_power && !self.settings.flush_messages {
-            self.bereft = Some(broker);
+            self.bereave(Some(broker));
         }
         self.incarnations[at] += 1;
         self.paused_ms[at] = 0;
         self.schedule.after(for_ms, Event::Restart(broker));
+    }
+
+    fn bereave(&mut self, broker: Option<i32>) {
+        self.bereft = broker;
+        self.controller.bereave(broker);
     }
 
     /// A broker that lost records counts again once it is in sync everywhere.
@@ -136,12 +146,14 @@ impl World {
         let Some(process) = self.broker(broker) else { return };
         let known = |partition: usize| {
             let now = self.controller.partition(partition);
-            let caught_up = process.replicas()[partition].epoch()
-                == now.as_ref().map_or(LeaderEpoch::UNKNOWN, |now| now.leader_epoch);
-            caught_up && now.is_some_and(|now| now.isr.contains(&broker))
+            let replica = &process.replicas()[partition];
+            now.is_some_and(|now| match now.replicas.contains(&broker) {
+                true => replica.epoch() == now.leader_epoch && now.isr.contains(&broker),
+                false => !replica.is_here(),
+            })
         };
         if self.controller.is_live(broker) && self.settings.all().all(known) {
-            self.bereft = None;
+            self.bereave(None);
         }
     }
 

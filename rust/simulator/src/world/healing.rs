@@ -5,6 +5,7 @@ use crate::checker::history;
 use crate::checker::logs::check_log;
 use crate::controller::WORK_PARTITIONS;
 use crate::message::Node;
+use kafkalite_broker::metadata::PartitionImage;
 use kafkalite_protocol::Offset;
 use std::collections::BTreeSet;
 
@@ -95,15 +96,26 @@ impl World {
         let Some(now) = self.controller.partition(partition) else {
             return Some("it is gone".to_owned());
         };
-        if now.leader == -1 || now.isr.len() < self.hosts.len() {
+        if now.is_moving() {
+            let PartitionImage { replicas, adding_replicas, removing_replicas, isr, .. } = &now;
+            return Some(format!(
+                "{replicas:?} has {adding_replicas:?} added and {removing_replicas:?} removed, in \
+                 sync {isr:?}"
+            ));
+        }
+        if now.leader == -1 || now.isr.len() < now.replicas.len() {
             return Some(format!("leader {}, in sync {:?}", now.leader, now.isr));
         }
         let mut ends = BTreeSet::new();
-        for host in &self.hosts {
-            match host {
-                Host::Up(process) => ends.insert(process.replicas()[partition].log().end()),
-                Host::Down(_) => return Some("a broker is down".to_owned()),
-            };
+        for (broker, host) in (1..).zip(&self.hosts) {
+            let Host::Up(process) = host else { return Some("a broker is down".to_owned()) };
+            let replica = &process.replicas()[partition];
+            if replica.is_here() != now.replicas.contains(&broker) {
+                return Some(format!("broker {broker} has or lacks a replica"));
+            }
+            if replica.is_here() {
+                ends.insert(replica.log().end());
+            }
         }
         let group = partition == self.settings.group_partition();
         // The members of the group go on committing.
@@ -150,6 +162,7 @@ impl World {
             polls: self.checker.history.polls.len() as u64,
             commits: self.checker.groups.acknowledged,
             changes: self.checker.topics.acknowledged,
+            moves: self.checker.topics.moves,
         };
         Outcome {
             violations,

@@ -1,4 +1,4 @@
-//! One run: a seed decides everything that happens to a cluster of three brokers.
+//! One run: a seed decides everything that happens to a cluster of three or four brokers.
 //!
 //! Faults happen for a while. Then the network heals, every broker runs, and the cluster has to
 //! come to rest: full in-sync sets, everything read, the group settled. The checker runs at every
@@ -6,6 +6,7 @@
 
 mod chaos;
 mod healing;
+mod moving;
 mod network;
 
 use crate::broker::{Broker, Disk};
@@ -44,6 +45,8 @@ pub struct Work {
     pub commits: u64,
     /// Changes of metadata that the controller acknowledged.
     pub changes: u64,
+    /// Moves of partitions that ended.
+    pub moves: u64,
 }
 
 /// Level 1: the broker's pure machines over logs in memory.
@@ -60,6 +63,8 @@ enum Event {
     Tick { node: Node, incarnation: u32, tick: Tick },
     Fault,
     Restart(i32),
+    Operate,
+    Reassign(usize, Vec<i32>),
     Heal,
     Look,
 }
@@ -126,7 +131,8 @@ impl World {
         let faults = Faults::draw(&mut chaos, &options.without);
         let retention_ms = i64::try_from(chaos.between(150, 1_500)).unwrap_or(-1);
         let settings = Settings {
-            brokers: 3,
+            brokers: if faults.has(Fault::Reassign) { 4 } else { 3 },
+            replicas: 3,
             partitions: 1,
             min_isr: if chaos.chance(800) { 2 } else { 1 },
             flush_messages: chaos.chance(300),
@@ -134,7 +140,10 @@ impl World {
             retention_ms: if chaos.chance(500) { -1 } else { retention_ms },
         };
         let count = usize::try_from(settings.brokers).unwrap_or(0);
-        let disks = || settings.all().map(|_| Disk::default()).collect();
+        let disks = |at: usize| {
+            let is_here = i32::try_from(at).is_ok_and(|at| at < settings.replicas);
+            settings.all().map(|_| Disk { is_here, ..Disk::default() }).collect()
+        };
         let data = |number: u32| usize::try_from(number).unwrap_or(0) % settings.partitions;
         let producer = |number: u32| Producer::new(number + 1, data(number), number != 1);
         let producers = (0..2).map(|n| (PRODUCERS + n, Client::Producer(producer(n))));
@@ -152,7 +161,7 @@ impl World {
             trace: Trace::new(options.keeps_text),
             checker: Checker::default(),
             controller: Controller::new(settings),
-            hosts: (0..count).map(|_| Host::Down(disks())).collect(),
+            hosts: (0..count).map(|at| Host::Down(disks(at))).collect(),
             incarnations: vec![0; count],
             paused_ms: vec![0; count],
             bereft: None,
@@ -171,6 +180,9 @@ impl World {
             self.schedule.after(100, tick(Node::Client(*number), Tick::Client));
         }
         self.schedule.after(200, Event::Fault);
+        if self.faults.has(Fault::Reassign) {
+            self.schedule.after(200, Event::Operate);
+        }
         self.schedule.after(CHAOS_MS, Event::Heal);
     }
 
@@ -212,6 +224,8 @@ impl World {
             Event::Tick { node, incarnation, tick } => self.tick(node, incarnation, tick),
             Event::Fault => self.next_fault(),
             Event::Restart(broker) => self.restart(broker),
+            Event::Operate => self.operate(),
+            Event::Reassign(partition, replicas) => self.reassign(partition, Some(replicas)),
             Event::Heal => self.heal(),
             Event::Look => return self.look(),
         }
@@ -252,7 +266,7 @@ impl World {
                 self.trace.step(now_ms, &[21, u64::from(broker.unsigned_abs())], text);
             }
             Event::Heal => self.trace.step(now_ms, &[22], || "the faults end".to_owned()),
-            Event::Fault | Event::Look => {}
+            Event::Fault | Event::Look | Event::Operate | Event::Reassign(..) => {}
         }
     }
 
@@ -340,7 +354,7 @@ impl World {
             Some(Client::Reader(reader)) => reader.partition(),
             _ => self.settings.group_partition(),
         };
-        let broker = i32::try_from(self.nodes.between(1, 3)).unwrap_or(1);
+        let broker = i32::try_from(self.nodes.between(1, self.hosts.len() as u64)).unwrap_or(1);
         let Some(image) = self.broker(broker).map(Broker::image) else { return (None, None) };
         let known = partition_image(&image, &self.settings, partition);
         let known = known.filter(|known| known.leader != -1);
@@ -396,6 +410,9 @@ impl World {
         let now = self.controller.image();
         self.checker.topics.observe((broker, process.incarnation()), &image, committed);
         for replica in process.replicas() {
+            if !replica.is_here() {
+                continue;
+            }
             let view = replica.view(process.incarnation());
             self.checker.logs.observe(&view);
             if !view.leads {

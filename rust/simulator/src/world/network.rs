@@ -36,7 +36,9 @@ fn channel(message: &Message) -> Option<Channel> {
         | Message::Registered(_)
         | Message::Heartbeat { .. }
         | Message::Metadata(_) => Some(Channel::Heartbeats),
-        Message::AlterPartition(_) | Message::Altered(..) => Some(Channel::Proposals),
+        Message::AlterPartition(_) | Message::Altered(..) | Message::AssignReplicas(_) => {
+            Some(Channel::Proposals)
+        }
         Message::Group(_) | Message::GroupAnswer(_) => Some(Channel::Group),
         Message::Change(_) | Message::Changed(_) => Some(Channel::Changes),
         Message::Produce(_)

@@ -123,7 +123,7 @@ fn log(values: &[u64]) -> MemoryLog {
 
 fn view(broker: i32, log: &MemoryLog, epoch: i32, leads: bool, high_watermark: i64) -> View<'_> {
     let (epoch, high_watermark) = (LeaderEpoch(epoch), Offset(high_watermark));
-    View { broker, incarnation: 0, partition: 0, epoch, leads, high_watermark, log }
+    View { broker, incarnation: 0, stay: 0, partition: 0, epoch, leads, high_watermark, log }
 }
 
 #[test]

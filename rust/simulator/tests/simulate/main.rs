@@ -92,6 +92,13 @@ fn symptoms(bug: Planted) -> &'static [&'static str] {
         Planted::RetentionByAnotherPolicy => &["retained-too-early"],
         Planted::LateFollowerKeepsItsLog => &["not-healed"],
         Planted::DeletedRecordsTrusted => &["replicas-differ"],
+        Planted::EpochStaysWhenReplicaLeaves | Planted::MoveEndsEarly => &[
+            "ahead-of-replica",
+            "committed-lost",
+            "mark-went-back",
+            "replicas-differ",
+            "lost-write",
+        ],
         Planted::CheckpointNotesLogEnd => {
             &["ahead-of-replica", "committed-lost", "replicas-differ"]
         }
