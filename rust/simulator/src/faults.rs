@@ -28,6 +28,8 @@ pub enum Fault {
     Pause,
     /// A broker's wall clock jumps.
     ClockJump,
+    /// The clocks of brokers and controller are too fast or too slow.
+    ClockDrift,
     /// The controller moves a leader.
     MoveLeader,
     /// An operator moves a partition to other brokers, changes that on the way, or cancels it.
@@ -42,7 +44,7 @@ pub enum Fault {
 
 impl Fault {
     /// Every kind.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::Drop,
         Self::Duplicate,
         Self::Delay,
@@ -52,6 +54,7 @@ impl Fault {
         Self::PowerCut,
         Self::Pause,
         Self::ClockJump,
+        Self::ClockDrift,
         Self::MoveLeader,
         Self::Reassign,
         Self::ControllerRestart,
@@ -116,8 +119,8 @@ impl Faults {
         self.enabled.contains(&fault)
     }
 
-    /// The kinds that happen to the cluster now and then. Single messages and the operator have a
-    /// time of their own.
+    /// The kinds that happen to the cluster now and then. Single messages, clocks and the
+    /// operator have a time of their own.
     #[must_use]
     pub fn large(&self) -> Vec<Fault> {
         let others = [
@@ -126,6 +129,7 @@ impl Faults {
             Fault::Delay,
             Fault::Corrupt,
             Fault::Proposal,
+            Fault::ClockDrift,
             Fault::Reassign,
         ];
         self.enabled.iter().copied().filter(|fault| !others.contains(fault)).collect()

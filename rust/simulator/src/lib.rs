@@ -12,6 +12,7 @@ pub mod broker;
 pub mod checker;
 pub mod clients;
 pub mod controller;
+pub mod drift;
 pub mod faults;
 #[path = "../../testing/faulty_storage.rs"]
 mod faulty_storage;

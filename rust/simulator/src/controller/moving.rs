@@ -13,7 +13,6 @@ use kafkalite_broker::metadata::controller::{
 use kafkalite_broker::metadata::records::{MetadataRecord, PartitionChangeRecord, PartitionRecord};
 use kafkalite_broker::metadata::{MetadataImage, PartitionImage};
 use kafkalite_protocol::ErrorCode;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 impl Controller {
@@ -87,7 +86,7 @@ impl Deciding<'_> {
         for partition in partitions {
             let (topic, index) = place(self.settings, *partition);
             let Some(topic) = self.image.topic(topic) else { continue };
-            directories.entry(topic.id).or_insert_with(BTreeMap::new).insert(index, DIRECTORY);
+            directories.entry(topic.id).or_default().insert(index, DIRECTORY);
         }
         assign_replicas(self.image, broker, &directories)
     }

@@ -28,13 +28,15 @@ pub enum Fault {
     MoveLeader,
     /// An operator moves a partition to other brokers, alters that, or cancels it.
     Reassign,
+    /// The clocks of the brokers are too fast or too slow, and tell another time of the day.
+    ClockDrift,
     /// A proposal of metadata is rejected, lost, or of unknown outcome.
     Proposal,
 }
 
 impl Fault {
     /// Every kind.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Drop,
         Self::Delay,
         Self::Kill,
@@ -46,6 +48,7 @@ impl Fault {
         Self::Restart,
         Self::MoveLeader,
         Self::Reassign,
+        Self::ClockDrift,
         Self::Proposal,
     ];
 

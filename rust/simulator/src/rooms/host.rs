@@ -3,6 +3,7 @@
 use super::planted::Planted;
 use super::quorum::{Quorum, Voter};
 use super::wire::{self, Call, Mailbox};
+use crate::drift::Drift;
 use crate::faulty_storage::{self, FaultyStorage};
 use crate::rng::Rng;
 use bytes::Bytes;
@@ -72,16 +73,16 @@ pub struct Host {
     pub directory: PathBuf,
     /// The broker, while it runs.
     pub running: Option<Running>,
-    /// It stands still until then, ms.
+    /// It stands still until then, ms of the run.
     pub paused_ms: u64,
+    clock: Arc<ManualClock>,
+    drift: Drift,
 }
 
 /// What all hosts have in common.
 pub struct Shared {
     /// The metadata log.
     pub quorum: Arc<Quorum>,
-    /// The time.
-    pub clock: Arc<ManualClock>,
     /// Draws ids of topics.
     pub topics: Arc<AtomicU64>,
     /// The bug of this run.
@@ -89,11 +90,23 @@ pub struct Shared {
 }
 
 impl Host {
-    /// A machine with an empty disk.
+    /// A machine with an empty disk, whose clock begins at this wall time.
     #[must_use]
-    pub fn new(id: i32, directory: PathBuf) -> Self {
+    pub fn new(id: i32, directory: PathBuf, (drift, wall_ms): (Drift, i64)) -> Self {
         let disk = FaultyStorage::default();
-        Self { id, life: 0, disk, directory, running: None, paused_ms: 0 }
+        let clock = Arc::new(ManualClock::new(wall_ms));
+        Self { id, life: 0, disk, directory, running: None, paused_ms: 0, clock, drift }
+    }
+
+    /// The run is `now_ms` old.
+    pub fn keep_time(&self, now_ms: u64) {
+        self.clock.advance_ms(self.drift.shown_ms(now_ms).saturating_sub(self.now_ms()));
+    }
+
+    /// Its monotonic time, ms.
+    #[must_use]
+    pub fn now_ms(&self) -> u64 {
+        self.clock.monotonic_ms()
     }
 
     /// Starts the broker on what the disk holds.
@@ -122,7 +135,7 @@ impl Host {
         let flags = flags.map(|(key, value)| (key.into(), value.into(), "--set".into())).to_vec();
         let config =
             load(&Sources { flags, ..Sources::default() }).map_err(|error| error.to_string())?;
-        let clock: Arc<dyn Clock> = shared.clock.clone();
+        let clock: Arc<dyn Clock> = self.clock.clone();
         let publisher = shared.quorum.join(id);
         let voter = Voter { quorum: shared.quorum.clone(), broker: id, life: self.life };
         let topics = Arc::clone(&shared.topics);

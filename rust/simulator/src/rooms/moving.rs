@@ -1,5 +1,7 @@
 //! An operator who moves partitions between brokers, alters that, and cancels it.
 
+use super::clients::DATA;
+use super::watch::key;
 use super::world::{Event, World, watched};
 use kafkalite_broker::metadata::PartitionImage;
 use kafkalite_broker::metadata::controller::{Reassignment, reassign};
@@ -53,6 +55,17 @@ impl World {
         };
         let mut holders = now.isr.iter().chain(&now.elr);
         self.bereft.is_none() || holders.all(|id| Some(*id) == self.bereft || stays(id))
+    }
+
+    /// Tells the history where logs began again. They know no producer of what was before.
+    pub(super) fn note_restarts(&mut self) {
+        let image = self.shared.quorum.image();
+        let Some(id) = image.topic(DATA).map(|topic| topic.id) else { return };
+        for index in 0..self.settings.partitions {
+            let place = usize::try_from(index).unwrap_or(0);
+            let restarted_to = self.watch.restarted_to(key(id, index));
+            self.history.forgotten_to.insert(place, restarted_to);
+        }
     }
 
     /// What is not as it should be when all replicas of a partition are where they belong.

@@ -5,16 +5,16 @@ use super::faults::{Fault, Faults};
 use super::host::{Host, Shared};
 use super::quorum::{Proposed, Quorum};
 use super::scratch::Scratch;
-use super::watch::{Watch, key};
+use super::watch::Watch;
 use super::wire::Call;
 use super::{Options, Outcome, Work};
 use crate::checker::Violation;
 use crate::checker::history::{self, History};
+use crate::drift::Drift;
 use crate::rng::Rng;
 use crate::schedule::Schedule;
 use crate::trace::Trace;
 use bytes::Bytes;
-use kafkalite_broker::clock::{Clock, ManualClock};
 use kafkalite_broker::metadata::controller::OFFSETS_TOPIC;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -124,10 +124,15 @@ impl World {
             segment_bytes: chaos.between(600, 4_000),
         };
         let quorum: Arc<Quorum> = Arc::default();
-        let clock = Arc::new(ManualClock::new(WALL_MS));
         let topics = Arc::new(AtomicU64::new(1));
-        let shared = Shared { quorum, clock, topics, planted: options.planted };
-        let host = |id: i32| Host::new(id, scratch.path().join(id.to_string()));
+        let shared = Shared { quorum, topics, planted: options.planted };
+        let mut rates = stream(5);
+        let mut clock = || match Fault::ClockDrift.is_in(&faults) {
+            true => (Drift::draw(&mut rates), WALL_MS + rates.between(0, 600_000) as i64),
+            false => (Drift::NONE, WALL_MS),
+        };
+        let host = |id: i32| Host::new(id, scratch.path().join(id.to_string()), clock());
+        let hosts = (1..=brokers).map(host).collect();
         Self {
             clients: clients(settings.partitions),
             settings,
@@ -138,7 +143,7 @@ impl World {
             network: stream(4),
             trace: Trace::new(options.keeps_text),
             shared,
-            hosts: (1..=brokers).map(host).collect(),
+            hosts,
             watch: Watch::default(),
             history: History { drained: true, ..History::default() },
             found: Vec::new(),
@@ -166,8 +171,8 @@ impl World {
 
     /// One event; whether the run is over.
     fn step(&mut self, event: Event) -> bool {
-        let ahead = self.now_ms().saturating_sub(self.shared.clock.monotonic_ms());
-        self.shared.clock.advance_ms(ahead);
+        let now_ms = self.now_ms();
+        self.hosts.iter().for_each(|host| host.keep_time(now_ms));
         match event {
             Event::Request { to, life, id, call } => self.request(to, life, id, call),
             Event::Answer { from, asker, id, bytes } => self.answer(from, asker, id, bytes),
@@ -204,7 +209,7 @@ impl World {
         }
         let (api, length) = (call.api_key, call.body.len() as u64);
         if let Some(running) = &host.running {
-            running.run(id, call, now_ms * 1_000_000);
+            running.run(id, call, host.now_ms() * 1_000_000);
         } else {
             return;
         }
@@ -229,6 +234,7 @@ impl World {
                     let event = Event::Answer { from, asker, id, bytes };
                     return self.schedule.after(later, event);
                 }
+                let now_ms = host.now_ms();
                 let running = host.running.as_mut().filter(|_| host.life == life);
                 let Some(running) = running else { return };
                 running.answered(from, id, bytes, now_ms, planted);
@@ -252,6 +258,7 @@ impl World {
         if later > 0 {
             return self.schedule.after(later, Event::Turn(id, life));
         }
+        let now_ms = host.now_ms();
         let Some(running) = host.running.as_mut() else { return };
         running.turn(&mut rng);
         let next = || {
@@ -440,14 +447,7 @@ impl World {
             violations.push(Violation::new("not-healed", told));
         }
         self.history.drained = violations.is_empty();
-        let image = self.shared.quorum.image();
-        for (topic, index) in watched(self.settings.partitions).filter(|(topic, _)| *topic == DATA)
-        {
-            let Some(id) = image.topic(topic).map(|topic| topic.id) else { continue };
-            let place = usize::try_from(index).unwrap_or(0);
-            let forgotten_to = self.watch.restarted_to(key(id, index));
-            self.history.forgotten_to.insert(place, forgotten_to);
-        }
+        self.note_restarts();
         violations.extend(history::check(&self.history));
         // The directory has another name in each run.
         let place = self.scratch.path().display().to_string();

@@ -53,6 +53,7 @@ impl World {
             | Fault::Delay
             | Fault::Corrupt
             | Fault::Proposal
+            | Fault::ClockDrift
             | Fault::Reassign => {}
         }
     }

@@ -13,6 +13,7 @@ use crate::broker::{Broker, Disk};
 use crate::checker::Checker;
 use crate::clients::{Admin, Guess, Member, Producer, Reader};
 use crate::controller::{Controller, WORK, partition_image};
+use crate::drift::Drift;
 use crate::faults::{Fault, Faults};
 use crate::io::{Asker, Io, Output, Settings, Tick};
 use crate::message::{Message, Node};
@@ -99,6 +100,8 @@ pub struct World {
     incarnations: Vec<u32>,
     /// Until when each broker stands still, ms.
     paused_ms: Vec<u64>,
+    /// The clocks of the controller and of each broker after it.
+    clocks: Vec<Drift>,
     /// The broker that lost records with its power and is not in sync again.
     bereft: Option<i32>,
     clients: Vec<(u32, Client)>,
@@ -140,6 +143,12 @@ impl World {
             retention_ms: if chaos.chance(500) { -1 } else { retention_ms },
         };
         let count = usize::try_from(settings.brokers).unwrap_or(0);
+        let mut rates = stream(7);
+        let clock = |_| match faults.has(Fault::ClockDrift) {
+            true => Drift::draw(&mut rates),
+            false => Drift::NONE,
+        };
+        let clocks = (0..=count).map(clock).collect();
         let disks = |at: usize| {
             let is_here = i32::try_from(at).is_ok_and(|at| at < settings.replicas);
             settings.all().map(|_| Disk { is_here, ..Disk::default() }).collect()
@@ -164,6 +173,7 @@ impl World {
             hosts: (0..count).map(|at| Host::Down(disks(at))).collect(),
             incarnations: vec![0; count],
             paused_ms: vec![0; count],
+            clocks,
             bereft: None,
             clients: producers.chain(readers).chain(members).chain(admin).collect(),
             healed: false,
@@ -206,6 +216,15 @@ impl World {
                     }
                 })
             }
+        }
+    }
+
+    /// The monotonic clock of a node.
+    fn clock(&self, node: Node) -> Drift {
+        match node {
+            Node::Controller => self.clocks[0],
+            Node::Broker(broker) => self.clocks[Self::at(broker) + 1],
+            Node::Client(_) => Drift::NONE,
         }
     }
 
@@ -272,11 +291,12 @@ impl World {
 
     /// Runs `event` with what a node may use, and carries out what it does.
     fn with_io(&mut self, node: Node, event: impl FnOnce(&mut Self, &mut Io<'_>)) {
+        let (now_ms, clock) = (self.schedule.now_ms(), self.clock(node));
         let mut out = Vec::new();
         let mut checker = std::mem::take(&mut self.checker);
         let mut nodes = self.nodes.clone();
         let mut io = Io {
-            now_ms: self.schedule.now_ms(),
+            now_ms: clock.shown_ms(now_ms),
             proposals: self.faults.proposals,
             planted: self.planted,
             rng: &mut nodes,
@@ -290,7 +310,7 @@ impl World {
             match output {
                 Output::After(delay_ms, tick) => {
                     let event = Event::Tick { node, incarnation: from.1, tick };
-                    self.schedule.after(delay_ms, event);
+                    self.schedule.after(clock.until(now_ms, delay_ms), event);
                 }
                 Output::Send { to, process, id, message } => {
                     let to = (to, process.unwrap_or_else(|| self.incarnation(to)));

@@ -54,12 +54,14 @@ fn symptoms(bug: Planted) -> &'static [&'static str] {
             &["mark-went-back", "replicas-differ", "epoch-went-back", "not-healed"]
         }
         Planted::CommitAcrossEpochs => &["inconsistent-offset", "lost-write", "two-leaders"],
-        Planted::LateAppendUndoesTruncation => &["mark-went-back", "mark-beyond-end"],
+        Planted::LateAppendUndoesTruncation => {
+            &["mark-went-back", "mark-beyond-end", "cannot-load"]
+        }
         Planted::StaleIsrAccepted
         | Planted::OldBrokerEpochAccepted
         | Planted::JoiningReplicaNotCounted => {
             // A replica that leads without what is committed has its followers cut it off.
-            &["ahead-of-replica", "committed-lost", "mark-went-back"]
+            &["ahead-of-replica", "committed-lost", "mark-went-back", "replicas-differ"]
         }
         Planted::OldGenerationCommits => &["old-generation-commit", "commit-went-back"],
         Planted::LoadedToHighWatermark => {
@@ -154,6 +156,8 @@ fn runs_read_records_commit_offsets_and_change_metadata() {
     let done: Vec<Work> = (0..50).map(work).collect();
     let busy = |one: &&Work| one.polls >= 50 && one.commits >= 5 && one.changes >= 3;
     assert!(done.iter().filter(busy).count() >= 40, "too little happens: {done:?}");
+    let moves = done.iter().map(|one| one.moves).sum::<u64>();
+    assert!(moves >= 100, "too little moves: {done:?}");
 }
 
 #[test]

@@ -82,4 +82,5 @@ fn runs_of_the_real_rooms_write_read_commit_and_crash() {
     assert!(done.iter().filter(busy).count() >= 30, "too little happens: {done:?}");
     assert!(done.iter().map(|one| one.commits).sum::<u64>() >= 100, "{done:?}");
     assert!(done.iter().map(|one| one.ends).sum::<u64>() >= 60, "{done:?}");
+    assert!(done.iter().map(|one| one.moves).sum::<u64>() >= 40, "{done:?}");
 }
