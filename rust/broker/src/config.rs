@@ -39,7 +39,7 @@ mod topic_values;
 mod value;
 mod values;
 
-pub use alter::{check_broker_alteration, check_topic_alteration};
+pub use alter::{check_broker_alteration, check_topic_alteration, check_topic_change};
 pub use altered::{AlteredConfig, check_results};
 pub use broker_config::{BatchValidation, BrokerConfig, RequestInline};
 pub use client_metrics::{

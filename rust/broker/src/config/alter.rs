@@ -26,6 +26,21 @@ pub fn check_topic_alteration(
     values.problems().first().map_or(Ok(()), |problem| Err(problem.clone()))
 }
 
+/// May a topic whose overrides were `before` have `after`, at a broker that did not judge `before`?
+///
+/// # Errors
+/// A problem that `before` does not have.
+pub fn check_topic_change(
+    broker: &BrokerConfig,
+    before: &BTreeMap<String, String>,
+    after: &BTreeMap<String, String>,
+) -> Result<(), ConfigError> {
+    let [before, after] = [before, after].map(|one| TopicValues::new(&broker.values, one));
+    let mut problems = after.problems().iter();
+    let problem = problems.find(|problem| !before.problems().contains(problem));
+    problem.map_or(Ok(()), |problem| Err(problem.clone()))
+}
+
 /// Threads that Kafka lets double or halve in one step.
 const THREADS: &[&str] = &[
     "background.threads",

@@ -5,6 +5,7 @@
 //! that does not hold is left out and reported, and the value behind it is in force. The metadata
 //! log may have such alterations from an earlier release, or beside a file that was edited since.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use super::broker_config::BrokerConfig;
@@ -22,6 +23,8 @@ pub struct AlteredConfig {
     /// Why each alteration that is left out does not hold.
     pub problems: Vec<ConfigError>,
 }
+
+const MAX_LAG: &str = "log.cleaner.max.compaction.lag.ms";
 
 /// One key that was altered.
 struct Alteration<'a> {
@@ -71,8 +74,11 @@ impl BrokerConfig {
     }
 
     /// Takes one alteration after the other, as long as there is one that holds beside those
-    /// before.
+    /// before. The strongest are tried first: of two values that contradict each other, the weaker
+    /// one gives way. The largest compaction lag is tried last, so that no record is compacted too
+    /// early.
     fn with_what_holds(mut self, mut left: Vec<Alteration<'_>>) -> AlteredConfig {
+        left.sort_by_key(|one| (Reverse(one.source), one.key == MAX_LAG));
         loop {
             let (mut refused, mut problems) = (Vec::new(), Vec::new());
             let tried = left.len();
@@ -102,7 +108,7 @@ pub(super) fn dynamic(name: &str) -> Dynamic {
     }
 }
 
-/// May the broker go from `before` to `after` with these topics, each with its overrides?
+/// May a broker go from `before` to `after` with these topics, each with its overrides?
 ///
 /// # Errors
 /// The first alteration that does not hold, or topic whose overrides do not hold any more, and that
@@ -115,6 +121,12 @@ pub fn check_results<'a>(
     let problem = after.problems.iter().find(|problem| !before.problems.contains(problem));
     if let Some(problem) = problem {
         return Err(problem.clone());
+    }
+    let nothing = BTreeMap::new();
+    let inherited = |altered: &AlteredConfig| TopicValues::new(&altered.config.values, &nothing);
+    if inherited(before) == inherited(after) {
+        // No topic's values move. There may be thousands of topics, and many brokers.
+        return Ok(());
     }
     for (name, overrides) in topics.filter(|(_, overrides)| !overrides.is_empty()) {
         let before = TopicValues::new(&before.config.values, overrides);

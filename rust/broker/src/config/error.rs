@@ -56,9 +56,19 @@ pub enum ConfigError {
 
 impl ConfigError {
     /// The same, saying which topic it is about.
-    pub(super) fn of_topic(mut self, name: &str) -> Self {
+    pub(super) fn of_topic(self, name: &str) -> Self {
+        self.with(&format!("for topic {name}"))
+    }
+
+    /// The same, saying which broker it is about.
+    #[must_use]
+    pub fn at_broker(self, id: i32) -> Self {
+        self.with(&format!("at broker {id}"))
+    }
+
+    fn with(mut self, about: &str) -> Self {
         if let Self::InvalidValue { message, .. } = &mut self {
-            *message = format!("{message} for topic {name}");
+            *message = format!("{message} {about}");
         }
         self
     }

@@ -4,12 +4,29 @@ use super::*;
 use kafkalite_broker::metadata::ConfigResource;
 use kafkalite_broker::metadata::controller::{ConfigChange, ConfigOperation, TableRules};
 use kafkalite_log::LogConfig;
+use std::io::Write;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
+use tracing::Level;
 
 const HOUR_MS: &str = "3600000";
 const MIN_LAG: &str = "log.cleaner.min.compaction.lag.ms";
 const MAX_LAG: &str = "log.cleaner.max.compaction.lag.ms";
+
+/// What was written to the log.
+#[derive(Clone, Default)]
+struct Lines(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Lines {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
 
 fn change(resource: ConfigResource, set: &[(&str, &str)]) -> ConfigChange {
     let set = set
@@ -98,6 +115,23 @@ fn a_broker_refuses_what_an_override_contradicts_and_a_topic_what_its_broker_doe
     assert_eq!(alter(&fixture.broker, &[topic]), [ErrorCode::InvalidConfig]);
 }
 
+/// Starts a broker, whose log has an error for each of `left_out`, and no other.
+fn start_that_complains(directory: &Path, left_out: &[&str]) -> Broker {
+    let errors = Lines::default();
+    let written = errors.clone();
+    let log = tracing_subscriber::fmt().with_max_level(Level::ERROR).with_ansi(false);
+    let log = log.with_writer(move || written.clone()).finish();
+    let broker = tracing::subscriber::with_default(log, || client::start(directory, &[]));
+    let errors = String::from_utf8(errors.0.lock().unwrap().clone()).unwrap();
+    for key in left_out {
+        let of_it = |line: &str| line.contains("is left out") && line.contains(key);
+        assert!(errors.lines().any(of_it), "{key}: {errors}");
+    }
+    let is_known = |line: &str| left_out.iter().any(|key| line.contains(key));
+    assert!(errors.lines().all(is_known), "{errors}");
+    broker
+}
+
 /// A committed alteration that does not hold stopped every start, and a topic whose overrides did
 /// not hold got bare defaults.
 #[test]
@@ -123,7 +157,8 @@ fn a_broker_starts_with_what_holds_of_its_committed_configs() {
         ],
     );
     for life in 0..2 {
-        let broker = if life == 0 { &broker } else { &client::start(directory.path(), &[]) };
+        let again = || start_that_complains(directory.path(), &["log.flush.interval.ms", MAX_LAG]);
+        let broker = if life == 0 { &broker } else { &again() };
         client::create_topic(broker, &format!("new-{life}"), 1, &[]);
         for topic in ["t", "small"] {
             let log = obeyed(broker, topic);

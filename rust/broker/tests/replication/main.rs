@@ -5,6 +5,7 @@
 #[path = "../client/mod.rs"]
 mod client;
 mod cluster;
+mod configs;
 mod follower;
 
 use client::{Client, awaited, batch};

@@ -108,6 +108,24 @@ fn values_for_all_brokers_and_for_one_are_judged_together() {
     assert_eq!(fits.problems, []);
 }
 
+/// What one broker says for itself gave way to a weaker value for all of them.
+#[test]
+fn of_two_values_that_contradict_each_other_the_stronger_holds() {
+    let (min_key, max_key) =
+        ("log.cleaner.min.compaction.lag.ms", "log.cleaner.max.compaction.lag.ms");
+    let inherited = |for_all: &[(&str, &str)], for_this: &[(&str, &str)]| {
+        let found = BrokerConfig::default().with_dynamic(&overrides(for_all), &overrides(for_this));
+        assert_eq!(found.problems.len(), 1, "{for_all:?} {for_this:?}");
+        let topic = TopicConfig::new(&found.config, &NOTHING);
+        (topic.min_compaction_lag_ms, topic.max_compaction_lag_ms)
+    };
+    assert_eq!(inherited(&[(max_key, "1000")], &[(min_key, "2000")]), (2_000, i64::MAX));
+    assert_eq!(inherited(&[(min_key, "2000")], &[(max_key, "1000")]), (0, 1_000));
+    // Among values of the same strength, no record is compacted earlier than one of them says.
+    assert_eq!(inherited(&[(max_key, "1000"), (min_key, "2000")], &[]), (2_000, i64::MAX));
+    assert_eq!(inherited(&[], &[(max_key, "1000"), (min_key, "2000")]), (2_000, i64::MAX));
+}
+
 #[test]
 fn an_alteration_is_refused_if_it_breaks_a_topic_and_not_if_the_topic_was_broken_before() {
     let broker = BrokerConfig::default();
