@@ -12,6 +12,7 @@ mod alter_partition_reassignments;
 mod api_versions;
 mod client_metrics;
 mod combined_configs;
+mod compression_levels;
 mod create_partitions;
 mod create_topics;
 mod delete_topics;
@@ -38,7 +39,7 @@ struct Fixture {
     client: Client,
     broker: Broker,
     // Dropped last, so that the broker has stopped by then.
-    _directory: tempfile::TempDir,
+    directory: tempfile::TempDir,
 }
 
 impl Fixture {
@@ -50,7 +51,7 @@ impl Fixture {
         let directory = tempfile::tempdir().unwrap();
         let broker = client::start(directory.path(), settings);
         let client = Client::connect(&broker);
-        Self { client, broker, _directory: directory }
+        Self { client, broker, directory }
     }
 
     fn with_topics(topics: &[(&str, i32)]) -> Self {
