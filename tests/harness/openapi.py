@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import re
+import urllib.error
+import urllib.request
+from functools import cache
 from typing import Any
+
+from tests.harness import places
+from tests.harness.process import PATIENCE_S
 
 #: Keywords that say something to people only.
 _FOR_PEOPLE = {"description", "default"}
@@ -16,6 +24,46 @@ _TYPES: dict[str, tuple[type, ...]] = {
     "boolean": (bool,),
     "null": (type(None),),
 }
+
+
+@cache
+def file() -> dict[str, Any]:
+    """Our OpenAPI file."""
+    path = places.CHECKOUT / "rust/broker/src/admin_api/openapi.json"
+    return dict(json.loads(path.read_text()))
+
+
+def asked(url: str, method: str, path: str, body: object = None) -> tuple[int, Any]:
+    """Ask the admin API at ``url``; the status and the body of its answer.
+
+    What is sent and what comes back are as our file says: a body that the broker takes, its answer
+    or its refusal.
+    """
+    data = None if body is None else json.dumps(body).encode()
+    request = urllib.request.Request(f"{url}/api/v1{path}", data=data, method=method)
+    try:
+        with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
+            status, told = answer.status, json.loads(answer.read())
+    except urllib.error.HTTPError as error:
+        with error:
+            status, told = error.code, json.loads(error.read())
+    of = described(method, path)
+    if status < 400 and body is not None:
+        assert flaws(body, of["requestBody"]["content"]["application/json"]["schema"], file()) == []
+    answered = of["responses"].get(str(status)) or of["responses"]["default"]
+    assert (status < 400) == (str(status) in of["responses"]), f"{method} {path}: {status}"
+    assert flaws(told, answered["content"]["application/json"]["schema"], file()) == []
+    return status, told
+
+
+def described(method: str, path: str) -> dict[str, Any]:
+    """What our file says of a path, which may have a query."""
+    bare = path.partition("?")[0]
+    for template, methods in file()["paths"].items():
+        if re.fullmatch(re.sub(r"\{\w+\}", "[^/]+", template), bare):
+            found: dict[str, Any] = methods[method.lower()]
+            return found
+    raise AssertionError(f"{bare} is not described")
 
 
 def flaws(value: Any, schema: dict[str, Any], file: dict[str, Any], at: str = "$") -> list[str]:
@@ -54,6 +102,11 @@ def _enum(value: Any, known: list[Any], _: Any, __: Any, at: str) -> list[str]:
 def _minimum(value: Any, least: float, _: Any, __: Any, at: str) -> list[str]:
     is_low = isinstance(value, (int, float)) and value < least
     return [f"{at} is {value}, which is below {least}"] if is_low else []
+
+
+def _maximum(value: Any, most: float, _: Any, __: Any, at: str) -> list[str]:
+    is_high = isinstance(value, (int, float)) and value > most
+    return [f"{at} is {value}, which is above {most}"] if is_high else []
 
 
 def _properties(
@@ -98,6 +151,7 @@ _CHECKS: dict[str, Any] = {
     "type": _type,
     "enum": _enum,
     "minimum": _minimum,
+    "maximum": _maximum,
     "properties": _properties,
     "required": _required,
     "items": _items,

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -19,6 +16,7 @@ from confluent_kafka.cimpl import NewTopic
 import kafkalite
 from kafkalite.errors import IllegalStateError, InvalidArgumentError, KafkaliteError
 from kafkalite.faults import Fault
+from tests.harness.openapi import asked
 from tests.harness.process import PATIENCE_S
 
 #: How long a delayed answer is late: well above what a busy machine takes for an answer.
@@ -506,16 +504,8 @@ def test_a_child_process_without_an_admin_port_says_what_to_do() -> None:
 
 
 def http(broker: kafkalite.Broker, method: str, path: str, body: object = None) -> tuple[int, Any]:
-    """Ask the admin API, as any language can."""
-    data = None if body is None else json.dumps(body).encode()
-    url = f"{broker.admin_url}/api/v1{path}"
-    request = urllib.request.Request(url, data=data, method=method)
-    try:
-        with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
-            return answer.status, json.loads(answer.read())
-    except urllib.error.HTTPError as error:
-        with error:
-            return error.code, json.loads(error.read())
+    """Ask the admin API, as any language can; what it says is what our OpenAPI file says."""
+    return asked(broker.admin_url or "", method, path, body)
 
 
 def test_every_language_adds_and_removes_faults_over_http(broker: kafkalite.Broker) -> None:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import os
 import socket
 import threading
-import urllib.request
 from collections.abc import Callable, Iterator
 from http.client import HTTPConnection
 from pathlib import Path
@@ -20,6 +18,7 @@ from kafkalite import snapshots
 from kafkalite.errors import IllegalStateError, InvalidArgumentError
 from tests.harness import reading
 from tests.harness.leaks import held, wait_for_no_more_than
+from tests.harness.openapi import asked
 from tests.harness.process import PATIENCE_S
 
 GROUP = "billing"
@@ -284,15 +283,16 @@ def test_snapshots_are_taken_listed_and_deleted_over_http(seeded: kafkalite.Brok
     taken = http(seeded, "POST", "/snapshots", {})
     assert http(seeded, "GET", "/snapshots") == {"snapshots": [taken]}
     assert http(seeded, "DELETE", f"/snapshots/{taken['id']}") == taken
+    for method, path in (("DELETE", "/snapshots/9"), ("DELETE", "/forks/9")):
+        assert asked(seeded.admin_url or "", method, path)[0] == 404
     assert http(seeded, "GET", "/snapshots") == {"snapshots": []}
 
 
 def http(broker: kafkalite.Broker, method: str, path: str, body: object = None) -> Any:
-    """Send a command of test control as any language does."""
-    data = None if body is None else json.dumps(body).encode()
-    request = urllib.request.Request(f"{broker.admin_url}/api/v1{path}", data, method=method)
-    with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
-        return json.load(answer)
+    """Send a command as any language does; our OpenAPI file describes its answer."""
+    status, told = asked(broker.admin_url or "", method, path, body)
+    assert status < 400, told
+    return told
 
 
 def end_at(servers: str) -> int:
@@ -350,10 +350,9 @@ def test_a_fork_over_http_begins_with_the_snapshot_that_is_named(
 
 def test_a_fork_over_http_has_test_control_of_its_own(seeded: kafkalite.Broker) -> None:
     fork = http(seeded, "POST", "/forks", {})
-    body = json.dumps({"ms": 30 * 86_400_000}).encode()
-    url = f"{fork['admin_url']}/api/v1/clock/advance"
-    with urllib.request.urlopen(url, body, timeout=PATIENCE_S) as answer:
-        assert json.load(answer)["wall_ahead_ms"] == 30 * 86_400_000
+    month = 30 * 86_400_000
+    status, told = asked(fork["admin_url"], "POST", "/clock/advance", {"ms": month})
+    assert (status, told["wall_ahead_ms"]) == (201, month)
     assert state(seeded)[:2] == (0, 10)
 
 
