@@ -9,6 +9,7 @@ import time
 import urllib.parse
 import urllib.request
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from datetime import timedelta
 
@@ -18,8 +19,10 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 import kafkalite
 from kafkalite.errors import InvalidArgumentError, KafkaliteError
 from tests.harness import reading
+from tests.harness.openapi import asked
 from tests.harness.patience import eventually
 from tests.harness.process import PATIENCE_S
+from tests.harness.wire.connection import Connection
 
 
 @pytest.fixture
@@ -68,6 +71,93 @@ def test_records_of_a_week_are_deleted_now(
     broker.clock.advance("25h")
     assert time.monotonic() - began < PATIENCE_S
     assert span(broker, "t") == (1, 1)
+
+
+def test_a_week_of_ten_partitions_and_a_group_takes_less_than_a_second(
+    broker: kafkalite.Broker, admin: kafkalite.AdminClient
+) -> None:
+    week_ms, partitions, each = 7 * 86_400_000, 10, 2_000
+    admin.create_topic("t", partitions=partitions, config={"retention.ms": str(week_ms)})
+    keys = {"bootstrap.servers": broker.bootstrap_servers}
+    producer = Producer(keys)
+    for number in range(partitions * each):
+        producer.produce("t", b"old" * 30, partition=number % partitions)
+    assert producer.flush(PATIENCE_S) == 0
+    consumer = Consumer({**keys, "group.id": "g", "enable.auto.commit": False})
+    all_of_it = [TopicPartition("t", partition, each) for partition in range(partitions)]
+    consumer.commit(offsets=all_of_it, asynchronous=False)
+    assert consumer.get_watermark_offsets(all_of_it[0], timeout=PATIENCE_S) == (0, each)
+    began = time.monotonic()
+    broker.clock.advance("8d")
+    took = time.monotonic() - began
+    for one in all_of_it:
+        assert consumer.get_watermark_offsets(one, timeout=PATIENCE_S) == (each, each)
+    consumer.close()
+    assert "g" not in {group.group_id for group in admin.list_groups()}
+    assert took < 1
+
+
+def producers(wire: Connection) -> int:
+    """How many producers the broker knows of partition 0 of ``t``."""
+    asks = {"Topics": [{"Name": "t", "PartitionIndexes": [0]}]}
+    (topic,) = wire.call("DescribeProducers", 0, asks)["Topics"]
+    return len(topic["Partitions"][0]["ActiveProducers"])
+
+
+def test_producer_ids_expire_now(broker: kafkalite.Broker, admin: kafkalite.AdminClient) -> None:
+    admin.create_topic("t")
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "enable.idempotence": True})
+    producer.produce("t", b"x", partition=0)
+    assert producer.flush(PATIENCE_S) == 0
+    with Connection(broker.bootstrap_servers, PATIENCE_S) as wire:
+        broker.clock.advance("23h")
+        assert producers(wire) == 1
+        # producer.id.expiration.ms is a day.
+        broker.clock.advance("2h")
+        assert producers(wire) == 0
+    assert span(broker, "t") == (0, 1), "the records stay"
+
+
+def test_what_became_due_is_done_in_order(
+    broker: kafkalite.Broker, admin: kafkalite.AdminClient
+) -> None:
+    """Retention, compaction, groups: the disk holds each of them, and the next does not begin."""
+    config = {
+        "cleanup.policy": "compact",
+        "min.compaction.lag.ms": "3600000",
+        "min.cleanable.dirty.ratio": "0.01",
+        "segment.ms": "1000",
+    }
+    admin.create_topic("t", config=config)
+    admin.create_topic("old", config={"retention.ms": "3600000"})
+    send(broker, "old", (None, b"x"))
+    send(broker, "t", (b"k", b"1"), (b"k", b"2"))
+    broker.clock.advance("1m")
+    # A later record seals the segment before it.
+    now_ms = round(broker.clock.now.timestamp() * 1_000)
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+    producer.produce("t", b"3", key=b"last", partition=0, timestamp=now_ms)
+    assert producer.flush(PATIENCE_S) == 0
+    commits = {"bootstrap.servers": broker.bootstrap_servers, "group.id": "g"}
+    consumer = Consumer({**commits, "enable.auto.commit": False})
+    consumer.commit(offsets=[TopicPartition("old", 0, 1)], asynchronous=False)
+    consumer.close()
+    with (
+        ThreadPoolExecutor(1) as pool,
+        broker.faults.disk("slow", ms=600_000, operation="read", topic="t") as compaction,
+        broker.faults.disk("slow", ms=600_000, topic="__consumer_offsets") as groups,
+    ):
+        move = pool.submit(broker.clock.advance, "8d")
+        eventually(lambda: compaction.fired > 0)
+        assert span(broker, "old") == (1, 1), "retention is before compaction"
+        assert groups.fired == 0
+        compaction.remove()
+        eventually(lambda: groups.fired > 0)
+        assert read(broker) == [b"2", b"3"], "compaction is before groups"
+        assert not move.done()
+        groups.remove()
+        move.result(PATIENCE_S)
+    assert "g" not in {group.group_id for group in admin.list_groups()}
 
 
 def test_only_what_is_old_is_deleted(
@@ -213,14 +303,13 @@ def test_records_with_the_time_of_the_broker_are_kept(
 
 
 def test_a_client_of_any_language_moves_the_clock_over_http(broker: kafkalite.Broker) -> None:
-    url = f"{broker.admin_url}/api/v1/clock"
-    body = json.dumps({"ms": 86_400_000}).encode()
-    with urllib.request.urlopen(f"{url}/advance", body, timeout=PATIENCE_S) as answer:
-        moved = json.load(answer)
-    with urllib.request.urlopen(url, timeout=PATIENCE_S) as answer:
-        told = json.load(answer)
-    assert moved["wall_ahead_ms"] == told["wall_ahead_ms"] == 86_400_000
-    assert told["monotonic_ahead_ms"] == 0
+    url, day = broker.admin_url or "", 86_400_000
+    status, moved = asked(url, "POST", "/clock/advance", {"ms": day})
+    assert (status, moved["wall_ahead_ms"]) == (201, day)
+    status, told = asked(url, "GET", "/clock")
+    assert (status, told["wall_ahead_ms"], told["monotonic_ahead_ms"]) == (200, day, 0)
+    status, refused = asked(url, "POST", "/clock/advance", {"ms": 101 * 365 * day})
+    assert (status, "100 years" in refused["why"]) == (400, True)
 
 
 def connected(broker: kafkalite.Broker) -> socket.socket:
