@@ -48,6 +48,7 @@ Places = dict[str, tuple[Any, Any]]
 _OWN_NAME = re.compile(r"\bd[0-9a-f]{6}-\d+-")
 
 _FILES = (
+    "configs",
     "produce",
     "idempotence",
     "fetch",

@@ -41,14 +41,19 @@ pub fn check_topic_change(
     problem.map_or(Ok(()), |problem| Err(problem.clone()))
 }
 
-/// Threads that Kafka lets double or halve in one step.
-const THREADS: &[&str] = &[
-    "background.threads",
-    "log.cleaner.threads",
-    "num.io.threads",
-    "num.network.threads",
-    "num.recovery.threads.per.data.dir",
-    "num.replica.fetchers",
+/// Threads that Kafka lets double or halve in one step, and how many it starts with of those that
+/// are not ours.
+const THREADS: &[(&str, Option<i64>)] = &[
+    ("background.threads", Some(10)),
+    ("log.cleaner.threads", None),
+    ("num.io.threads", None),
+    ("num.network.threads", None),
+    ("num.recovery.threads.per.data.dir", None),
+    ("num.replica.fetchers", Some(1)),
+    ("remote.log.manager.copier.thread.pool.size", Some(10)),
+    ("remote.log.manager.expiration.thread.pool.size", Some(10)),
+    ("remote.log.manager.follower.thread.pool.size", Some(2)),
+    ("remote.log.reader.threads", Some(10)),
 ];
 
 /// Checks that each of `changes` (keys with dots) may be made to this broker while it runs, or with
@@ -81,17 +86,25 @@ pub fn check_broker_alteration(
         let Some(key) = broker_key(name).or_else(|| kept_key(name)) else { continue };
         let value = parse(key, text).map_err(invalid)?;
         if let Value::Number(threads) = value
-            && THREADS.contains(&key.name)
+            && let Some((_, start)) = THREADS.iter().find(|(name, _)| *name == key.name)
         {
-            check_threads(broker, key, threads)?;
+            check_threads(broker, key, threads, *start)?;
         }
     }
     Ok(())
 }
 
 /// A pool is resized in steps: at most doubled, at most halved.
-fn check_threads(broker: &BrokerConfig, key: &ConfigKey, threads: i64) -> Result<(), ConfigError> {
-    let Some(Value::Number(now)) = broker.values.value(key) else { return Ok(()) };
+fn check_threads(
+    broker: &BrokerConfig,
+    key: &ConfigKey,
+    threads: i64,
+    start: Option<i64>,
+) -> Result<(), ConfigError> {
+    let now = match broker.values.value(key).or_else(|| broker.values.kept_value(key)) {
+        Some(Value::Number(now)) => now,
+        _ => start.unwrap_or(threads),
+    };
     let wrong = match threads {
         _ if threads < 1 => "value should be at least 1".to_owned(),
         _ if threads < now / 2 => format!("value should be at least half the current value {now}"),

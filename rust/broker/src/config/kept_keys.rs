@@ -11,7 +11,7 @@
 //! of Kafka 4.3 tells them.
 
 use super::key::DefaultValue::Null;
-use super::key::Valid::{Any, AtLeast, OneOf};
+use super::key::Valid::{Any, AtLeast, Between, HostCounts, NoneEmpty, OneOf};
 use super::key::{ConfigKey, Dynamic, Importance, Kind, keys};
 
 const FETCHERS: &str = "Kept as given: one thread follows each leader, and asks for more at once.";
@@ -37,8 +37,8 @@ pub(super) const KEPT: &[ConfigKey] = keys! {
     Low ClusterWide Double "log.cleaner.io.max.bytes.per.second" = Null, Any, CLEANER;
     Low ClusterWide Int "log.cleaner.io.buffer.size" = Null, AtLeast(0), CLEANER;
     Low ClusterWide Double "log.cleaner.io.buffer.load.factor" = Null, Any, CLEANER;
-    Low ClusterWide String "max.connections.per.ip.overrides" = Null, Any, CONNECTIONS;
-    Low ClusterWide Int "max.connection.creation.rate" = Null, AtLeast(0), CONNECTIONS;
+    Low ClusterWide String "max.connections.per.ip.overrides" = Null, HostCounts, CONNECTIONS;
+    Low ClusterWide Int "max.connection.creation.rate" = Null, AtLeast(1), CONNECTIONS;
     Low ClusterWide Long "log.local.retention.bytes" = Null, AtLeast(-2), TIERED;
     Low ClusterWide Long "log.local.retention.ms" = Null, AtLeast(-2), TIERED;
     Low ClusterWide Int "remote.fetch.max.wait.ms" = Null, AtLeast(1), TIERED;
@@ -50,28 +50,29 @@ pub(super) const KEPT: &[ConfigKey] = keys! {
     Low ClusterWide Long "remote.log.manager.fetch.max.bytes.per.second" = Null, AtLeast(1), TIERED;
     Low ClusterWide Int "remote.log.manager.follower.thread.pool.size" = Null, Any, TIERED;
     Low ClusterWide Int "remote.log.reader.threads" = Null, AtLeast(1), TIERED;
-    Low ClusterWide Int "group.consumer.assignment.interval.ms" = Null, AtLeast(0), GROUPS;
-    Low ClusterWide Int "group.share.assignment.interval.ms" = Null, AtLeast(0), GROUPS;
-    Low ClusterWide Int "group.streams.assignment.interval.ms" = Null, AtLeast(0), GROUPS;
-    Low ClusterWide Int "group.coordinator.cached.buffer.max.bytes" = Null, AtLeast(512), OTHER;
-    Low ClusterWide Int "share.coordinator.cached.buffer.max.bytes" = Null, AtLeast(512), GROUPS;
+    Low ClusterWide Int "group.consumer.assignment.interval.ms" = Null, Between(0, 15_000), GROUPS;
+    Low ClusterWide Int "group.share.assignment.interval.ms" = Null, Between(0, 15_000), GROUPS;
+    Low ClusterWide Int "group.streams.assignment.interval.ms" = Null, Between(0, 15_000), GROUPS;
+    Low ClusterWide Int "group.coordinator.cached.buffer.max.bytes" = Null, AtLeast(524_288), OTHER;
+    Low ClusterWide Int "share.coordinator.cached.buffer.max.bytes" = Null, AtLeast(524_288),
+        GROUPS;
     Low PerBroker Long "sasl.kerberos.min.time.before.relogin" = Null, Any, SECURITY;
     Low PerBroker Double "sasl.kerberos.ticket.renew.jitter" = Null, Any, SECURITY;
     Low PerBroker Double "sasl.kerberos.ticket.renew.window.factor" = Null, Any, SECURITY;
     Low PerBroker String "sasl.kerberos.kinit.cmd" = Null, Any, SECURITY;
-    Low PerBroker List "sasl.kerberos.principal.to.local.rules" = Null, Any, SECURITY;
+    Low PerBroker List "sasl.kerberos.principal.to.local.rules" = Null, NoneEmpty, SECURITY;
     Low PerBroker String "sasl.kerberos.service.name" = Null, Any, SECURITY;
     Low PerBroker Short "sasl.login.refresh.buffer.seconds" = Null, Any, SECURITY;
     Low PerBroker Short "sasl.login.refresh.min.period.seconds" = Null, Any, SECURITY;
     Low PerBroker Double "sasl.login.refresh.window.factor" = Null, Any, SECURITY;
     Low PerBroker Double "sasl.login.refresh.window.jitter" = Null, Any, SECURITY;
-    Low PerBroker List "sasl.enabled.mechanisms" = Null, Any, SECURITY;
+    Low PerBroker List "sasl.enabled.mechanisms" = Null, NoneEmpty, SECURITY;
     Low PerBroker Password "sasl.jaas.config" = Null, Any, SECURITY;
     Low PerBroker String "sasl.mechanism.inter.broker.protocol" = Null, Any, SECURITY;
-    Low PerBroker List "ssl.cipher.suites" = Null, Any, SECURITY;
+    Low PerBroker List "ssl.cipher.suites" = Null, NoneEmpty, SECURITY;
     Low PerBroker String "ssl.client.auth" = Null,
         OneOf(&["required", "requested", "none"]), SECURITY;
-    Low PerBroker List "ssl.enabled.protocols" = Null, Any, SECURITY;
+    Low PerBroker List "ssl.enabled.protocols" = Null, NoneEmpty, SECURITY;
     Low PerBroker String "ssl.endpoint.identification.algorithm" = Null, Any, SECURITY;
     Low PerBroker String "ssl.keymanager.algorithm" = Null, Any, SECURITY;
     Low PerBroker String "ssl.protocol" = Null, Any, SECURITY;
@@ -79,6 +80,6 @@ pub(super) const KEPT: &[ConfigKey] = keys! {
     Low PerBroker String "ssl.secure.random.implementation" = Null, Any, SECURITY;
     Low PerBroker String "ssl.trustmanager.algorithm" = Null, Any, SECURITY;
     Low ClusterWide List "config.providers" = Null, Any, OTHER;
-    Low ClusterWide List "metric.reporters" = Null, Any, OTHER;
+    Low ClusterWide List "metric.reporters" = Null, NoneEmpty, OTHER;
     Low ClusterWide Boolean "transaction.partition.verification.enable" = Null, Any, OTHER;
 };

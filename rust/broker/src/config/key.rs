@@ -103,8 +103,10 @@ pub enum Valid {
     NoneEmpty,
     /// Any text but the empty one.
     NotEmpty,
-    /// `*`, or a list of `partition:broker`.
+    /// `*`, or a list of `partition:broker`; empty parts are left out.
     ThrottledReplicas,
+    /// Text that is a list of `host:count`.
+    HostCounts,
 }
 
 /// Who may change a key while the broker runs.
@@ -175,6 +177,7 @@ impl ConfigKey {
             Valid::ThrottledReplicas => {
                 "[partitionId]:[brokerId],[partitionId]:[brokerId],...".to_owned()
             }
+            Valid::HostCounts => "[host]:[count],[host]:[count],...".to_owned(),
         }
     }
 }

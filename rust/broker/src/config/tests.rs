@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::*;
 
 mod combined;
+mod extremes;
 
 fn overrides(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
     pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
@@ -419,7 +420,7 @@ fn what_is_kept_without_effect_is_checked_and_told() {
         ("leader.replication.throttled.rate", "1000", true),
         ("leader.replication.throttled.rate", "-1", false),
         ("leader.replication.throttled.rate", "fast", false),
-        ("num.replica.fetchers", "3", true),
+        ("num.replica.fetchers", "2", true),
         ("cordoned.log.dirs", "x", false),
         ("listeners", "PLAINTEXT://:1", false),
         ("ssl.client.auth", "perhaps", false),

@@ -145,6 +145,7 @@ fn check(key: &ConfigKey, value: &Value) -> Result<(), String> {
             if *double >= 0.0 { Ok(()) } else { Err("Value must be at least 0".to_owned()) }
         }
         (Valid::OneOf(texts), Value::Text(text)) => one_of(text, texts),
+        (Valid::HostCounts, Value::Text(text)) => host_counts(text),
         (Valid::NotEmpty, Value::Text(text)) if text.is_empty() => {
             Err("String must be non-empty".to_owned())
         }
@@ -166,10 +167,26 @@ fn one_of(text: &str, texts: &[&str]) -> Result<(), String> {
     Err(format!("String must be one of: {}", texts.join(", ")))
 }
 
+/// Source: Kafka's `Csv.parseCsvMap` and `Utils.validHostPattern`.
+fn host_counts(text: &str) -> Result<(), String> {
+    let in_host = |byte: u8| byte.is_ascii_alphanumeric() || b"-%._:".contains(&byte);
+    let pair = |part: &str| {
+        let (host, count) = part.rsplit_once(':')?;
+        let is_valid = host.trim().bytes().all(in_host) && count.trim().parse::<i32>().is_ok();
+        is_valid.then_some(())
+    };
+    // As in Java, nothing comes behind the last comma.
+    let text = text.trim_end_matches(',');
+    if text.trim().is_empty() || text.split(',').all(|part| pair(part).is_some()) {
+        return Ok(());
+    }
+    Err("must be a list of hosts and numbers: host:count,host:count,...".to_owned())
+}
+
 fn throttled_replicas(name: &str, list: &[String]) -> Result<(), String> {
     let number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let pair = |part: &String| part.split_once(':').is_some_and(|(a, b)| number(a) && number(b));
-    if list.iter().all(pair) || list == ["*"] {
+    if list.iter().all(|part| part.is_empty() || pair(part)) || list == ["*"] {
         return Ok(());
     }
     Err(format!(

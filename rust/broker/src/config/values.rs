@@ -140,6 +140,12 @@ impl BrokerValues {
         self.kept.iter().map(|(name, settings)| (name.as_str(), settings.as_slice()))
     }
 
+    /// The value of a key that is kept and has no effect, if it was altered.
+    #[must_use]
+    pub fn kept_value(&self, key: &ConfigKey) -> Option<Value> {
+        parse(key, &self.kept.get(key.name)?.last()?.value).ok()
+    }
+
     /// As [`Self::set`] for what the environment variable `variable` says. One that names no key is
     /// noted in [`Self::unknown_variables`].
     ///
