@@ -5,7 +5,8 @@
 
 Each path that the console asks for is asked with the limits that it has there, and so are the
 pages of metrics. One group has offsets of every partition. Paths come in turns, so that a stall of
-the machine meets each of them alike. The first answer is not counted.
+the machine meets each of them alike. The first answer is not counted. The CPU time is that of the
+broker and of the reader, which are one process. On a busy machine it says what a page costs.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import platform
 import statistics
 import sys
 import time
+from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -91,37 +93,53 @@ def fill(broker: kl.Broker, topics: dict[str, int], groups: int) -> None:
             answer.result(PATIENCE_S)
 
 
-def asked_ms(connection: http.client.HTTPConnection, page: str) -> tuple[float, int]:
-    """Ask for a page; its time in ms until the last byte, and its bytes."""
-    began = time.perf_counter()
+@dataclass
+class Answers:
+    """What the answers of one page took."""
+
+    #: Until the last byte, in ms.
+    times: list[float] = field(default_factory=list)
+    #: CPU time, in ms.
+    cpu: list[float] = field(default_factory=list)
+    #: Bytes of the last one.
+    size: int = 0
+
+
+def ask(connection: http.client.HTTPConnection, page: str, answers: Answers) -> None:
+    """Ask for a page, and note what it took."""
+    began, used = time.perf_counter(), time.process_time()
     connection.request("GET", page)
     answer = connection.getresponse()
     body = answer.read()
-    took_ms = (time.perf_counter() - began) * 1e3
+    answers.times.append((time.perf_counter() - began) * 1e3)
+    answers.cpu.append((time.process_time() - used) * 1e3)
+    answers.size = len(body)
     if answer.status != http.client.OK:
         raise AssertionError(f"{page}: {answer.status} {body[:200]!r}")
-    return took_ms, len(body)
 
 
-def measured(broker: kl.Broker, rounds: int) -> dict[str, tuple[list[float], int]]:
-    """Return the times of each page in ms, without the first, and the bytes of its last answer."""
+def measured(broker: kl.Broker, rounds: int) -> dict[str, Answers]:
+    """Return what each page took, without its first answer."""
     address = urlsplit(broker.admin_url or "")
     connection = http.client.HTTPConnection(str(address.hostname), address.port, PATIENCE_S)
-    found: dict[str, tuple[list[float], int]] = {page: ([], 0) for page in PAGES}
-    for _ in range(rounds + 1):
-        for page, (times, _) in found.items():
-            took_ms, size = asked_ms(connection, page)
-            found[page] = ([*times, took_ms], size)
+    for page in PAGES:
+        ask(connection, page, Answers())
+    found = {page: Answers() for page in PAGES}
+    for _ in range(rounds):
+        for page, answers in found.items():
+            ask(connection, page, answers)
     connection.close()
-    return {page: (times[1:], size) for page, (times, size) in found.items()}
+    return found
 
 
-def table(found: dict[str, tuple[list[float], int]]) -> list[str]:
+def table(found: dict[str, Answers]) -> list[str]:
     """Return the rows of a table in Markdown."""
-    rows = ["| page | median ms | p99 ms | bytes |", "|---|---|---|---|"]
-    for page, (times, size) in found.items():
-        p99 = sorted(times)[min(len(times) - 1, len(times) * 99 // 100)]
-        rows.append(f"| `{page}` | {statistics.median(times):.1f} | {p99:.1f} | {size:,} |")
+    rows = ["| page | median ms | p99 ms | CPU ms, median | bytes |", "|---|---|---|---|---|"]
+    for page, answers in found.items():
+        times = sorted(answers.times)
+        p99 = times[min(len(times) - 1, len(times) * 99 // 100)]
+        median, cpu = statistics.median(times), statistics.median(answers.cpu)
+        rows.append(f"| `{page}` | {median:.1f} | {p99:.1f} | {cpu:.1f} | {answers.size:,} |")
     return rows
 
 
@@ -139,7 +157,7 @@ def main() -> int:
         before = os.getloadavg()[0]
         found = measured(broker, options.rounds)
         load = f"{before:.1f} before, {os.getloadavg()[0]:.1f} after"
-    slow = [page for page, (times, _) in found.items() if statistics.median(times) > MOST_MS]
+    slow = [page for page, one in found.items() if statistics.median(one.times) > MOST_MS]
     said = [
         f"`python benches/console_pages.py --partitions {options.partitions} "
         f"--groups {options.groups} --rounds {options.rounds}`: {len(found)} pages, each asked "

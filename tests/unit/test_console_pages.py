@@ -24,5 +24,5 @@ def test_each_page_answers_beside_a_thousand_partitions() -> None:
     assert len(groups) == GROUPS
     assert len(every["offsets"]) == 1_000
     assert set(found) == set(PAGES)
-    assert all(len(times) == 2 and size > 0 for times, size in found.values())
+    assert all(len(one.times) == 2 and one.size > 0 for one in found.values())
     assert len(table(found)) == len(PAGES) + 2
