@@ -49,7 +49,8 @@ class RangeReader:
     """Reads offset ranges into Arrow columns; works with any Kafka without TLS.
 
     One thread fetches ahead, ``kafkalite_fetch_buffer_max_bytes`` at most; the caller's thread
-    decodes, without the GIL. One call of ``read`` at a time; the next one keeps the connections.
+    decodes, without the GIL. One call of ``read`` at a time; the next one keeps the connections,
+    and the iterator of the one before raises from then on.
 
     Args:
         config: A consumer's keys with dots. Keys about groups and resets change nothing.
@@ -106,22 +107,24 @@ class RangeReader:
             KafkaliteError: ``OFFSET_OUT_OF_RANGE`` for offsets that are gone, ``UNKNOWN_TOPIC_ID``
                 for a topic that is, ``REQUEST_TIMED_OUT`` after ``stall_timeout``, or what keeps it
                 from reading.
+            IllegalStateError: A later ``read`` replaced these ranges.
+            InvalidArgumentError: A partition has two ranges, or a range begins before 0.
             ValueError: A column that does not exist, or an id that is none.
         """
         wanted = list(ranges)
         limits = (batch_bytes, batch_rows)
-        self._native.start(
+        start = self._native.start(
             wanted, list(columns), *limits, may_lose, stall_timeout, dict(topic_ids or {})
         )
-        return self._batches()
+        return self._batches(start)
 
-    def _batches(self) -> Iterator[ColumnBatch]:
+    def _batches(self, start: int) -> Iterator[ColumnBatch]:
         try:
-            while (batch := self._native.next_batch()) is not None:
+            while (batch := self._native.next_batch(start)) is not None:
                 yield batch
         finally:
             # A caller that leaves early drops these ranges.
-            self._native.stop()
+            self._native.stop(start)
 
     @property
     def lost(self) -> int:

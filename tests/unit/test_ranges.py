@@ -9,6 +9,7 @@ import pytest
 from confluent_kafka import Producer
 
 from kafkalite import AdminClient, ConfigError, KafkaliteError
+from kafkalite.errors import IllegalStateError, InvalidArgumentError
 from kafkalite.ranges import RangeReader
 from tests.harness.process import Process
 
@@ -75,6 +76,34 @@ def test_a_reader_that_stops_early_may_read_something_else(topic: str, reader: R
     assert len(next(batches)) == 10
     del batches
     assert sum(map(len, reader.read([(topic, 1, 990, 1_000)]))) == 10
+
+
+def test_an_iterator_stops_nothing_of_the_ranges_that_replaced_its_own(
+    topic: str, reader: RangeReader
+) -> None:
+    """The drop of the iterator before ended the next one, which yielded nothing."""
+    first, second = [(topic, 0, 0, 1_000)], [(topic, 1, 0, 500)]
+    batches = reader.read(first, batch_rows=10)
+    assert len(next(batches)) == 10
+    batches = reader.read(second, batch_rows=10)
+    assert sum(map(len, batches)) == 500
+    batches = reader.read(first, batch_rows=10, columns=["value"])
+    assert len(next(batches)) == 10
+    others = reader.read(second, batch_rows=10)
+    with pytest.raises(IllegalStateError, match=r"a later read\(\) of this reader"):
+        next(batches)
+    assert sum(map(len, others)) == 500
+
+
+def test_a_read_that_is_refused_leaves_the_one_before_as_it_is(
+    topic: str, reader: RangeReader
+) -> None:
+    """Its iterator neither went on nor ended."""
+    batches = reader.read([(topic, 0, 0, 1_000)], batch_rows=10)
+    assert len(next(batches)) == 10
+    with pytest.raises(InvalidArgumentError, match="has two"):
+        reader.read([(topic, 0, 0, 5), (topic, 0, 5, 9)], columns=["value"], batch_rows=1)
+    assert [len(batch) for batch in batches] == [10] * 99
 
 
 def test_offsets_that_are_gone_are_an_error_or_counted(topic: str, reader: RangeReader) -> None:

@@ -94,35 +94,22 @@ impl RangeReader {
     /// Reads these ranges and forgets those before.
     ///
     /// # Errors
-    /// If a partition has two ranges or a negative offset.
+    /// If a partition has two ranges or a negative offset: then it goes on with those before.
     pub fn start(
         &mut self,
         ranges: &[OffsetRange],
         options: RangeOptions,
     ) -> Result<(), ClientError> {
-        let refused = |why: String| ClientError::InvalidArgument { what: "ranges".to_owned(), why };
+        let ends = range::ends_of(ranges)?;
         // Cursors of earlier ranges are retired with their partitions.
         self.consumer.assign(&BTreeSet::new())?;
         // What is wrong with partitions of theirs is no error of these.
         while self.consumer.shared().take_error().is_some() {}
-        self.ends.clear();
+        self.ends = ends;
         self.missing.clear();
         self.passing = None;
-        for range in ranges {
-            if range.start < 0 {
-                return Err(refused(format!("{} begins at {}", range.partition, range.start)));
-            }
-            let known = self.ends.insert(range.partition.clone(), range.end);
-            if known.is_some() {
-                return Err(refused(format!("{} has two", range.partition)));
-            }
-        }
         let of_topics = ranges.iter().filter(|range| !range.topic_id.is_zero());
         self.of_topics = of_topics.cloned().collect();
-        let empty = ranges.iter().filter(|range| range.start >= range.end);
-        for range in empty {
-            self.ends.remove(&range.partition);
-        }
         self.consumer.assign(&self.ends.keys().cloned().collect())?;
         self.of_topics.retain(|range| self.ends.contains_key(&range.partition));
         for range in ranges.iter().filter(|range| range.start < range.end) {

@@ -90,6 +90,22 @@ fn a_partition_with_two_ranges_and_a_negative_offset_are_refused() {
     }
 }
 
+/// It neither read on nor ended: nothing was assigned any more, and half of the refused ranges were
+/// waited for.
+#[test]
+fn ranges_that_are_refused_leave_those_before_as_they_are() {
+    let broker = broker(Log { start: 0, end: 6, epoch: 0 });
+    let mut reader = reader(&broker);
+    reader.start(&[range(0, 6)], options(false)).expect("a range");
+    let two = Limits { max_records: 2, ..ALL };
+    let Ok(Step::Records(first)) = reader.next(two, soon()) else { panic!("records") };
+    assert_eq!(values(&first), [0, 1]);
+    for ranges in [vec![range(0, 2), range(2, 4)], vec![range(-2, 4)]] {
+        reader.start(&ranges, options(true)).expect_err("it cannot be");
+    }
+    assert_eq!(read_all(&mut reader), Ok((2..6).collect()));
+}
+
 #[test]
 fn offsets_that_are_gone_are_an_error_or_counted_and_passed_over() {
     let gone = [

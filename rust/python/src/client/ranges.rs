@@ -4,6 +4,7 @@
 //! fetching has a thread of its own. A batch is handed over once, without a copy.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use arrow_array::RecordBatch;
@@ -29,8 +30,21 @@ const SIGNALS_EVERY: Duration = Duration::from_millis(100);
 
 struct Inside {
     reader: ranges::RangeReader,
-    fields: Vec<Field>,
+    fields: Arc<[Field]>,
     limits: Limits,
+    /// Which start the present ranges are of. Iterators of earlier ones may still be there, and
+    /// have no say in these.
+    start: u64,
+}
+
+impl Inside {
+    fn check(&self, start: u64) -> Result<(), ClientError> {
+        if start == self.start {
+            return Ok(());
+        }
+        let why = "a later read() of this reader replaced these ranges".to_owned();
+        Err(ClientError::IllegalState { why })
+    }
 }
 
 /// Reads offset ranges, one set of them after the other.
@@ -54,7 +68,7 @@ impl RangeReader {
         });
         let (reader, warnings) = made.map_err(|error| client_error(py, &error))?;
         let limits = Limits { max_records: usize::MAX, max_bytes: usize::MAX };
-        let inside = Mutex::new(Inside { reader, fields: Vec::new(), limits });
+        let inside = Mutex::new(Inside { reader, fields: Arc::new([]), limits, start: 0 });
         Ok(Self { inside: ForkGuard::new(inside), warnings })
     }
 
@@ -65,7 +79,7 @@ impl RangeReader {
     }
 
     /// Begins with these ranges and forgets those before; columns are given by name, and ids of
-    /// topics as far as they are known.
+    /// topics as far as they are known. Returns the number that `next_batch` and `stop` name.
     #[expect(clippy::too_many_arguments, reason = "Python's class gives them names")]
     fn start(
         &self,
@@ -77,7 +91,7 @@ impl RangeReader {
         may_lose: bool,
         stall_timeout: Seconds,
         topic_ids: BTreeMap<String, String>,
-    ) -> PyResult<()> {
+    ) -> PyResult<u64> {
         let fields = columns.iter().map(|name| Field::named(name)).collect::<PyResult<_>>()?;
         let ids = topic_ids.into_iter().map(|(topic, id)| {
             let no_id = || PyValueError::new_err(format!("topic_ids: `{id}` is no id of a topic"));
@@ -95,35 +109,41 @@ impl RangeReader {
         let options = RangeOptions { may_lose, stall_timeout: stall_timeout.duration() };
         py.detach(|| {
             let mut inside = self.inside.get()?.lock();
+            inside.reader.start(&ranges, options)?;
             inside.fields = fields;
             inside.limits = Limits { max_records: batch_rows.max(1), max_bytes: batch_bytes };
-            inside.reader.start(&ranges, options)
+            inside.start += 1;
+            Ok(inside.start)
         })
         .map_err(|error| client_error(py, &error))
     }
 
-    /// The next batch; `None` when all ranges are read.
-    fn next_batch(&self, py: Python<'_>) -> PyResult<Option<ColumnBatch>> {
+    /// The next batch; `None` when all ranges of `start` are read.
+    fn next_batch(&self, py: Python<'_>, start: u64) -> PyResult<Option<ColumnBatch>> {
         let inside = self.inside.get().map_err(|error| client_error(py, &error))?;
         loop {
-            match py.detach(|| step(inside)) {
-                Ok(Step::Records(slices)) => {
-                    let table = py.detach(|| columns::table(&slices, &inside.lock().fields))?;
+            match py.detach(|| step(inside, start)) {
+                Ok((Step::Records(slices), fields)) => {
+                    let table = py.detach(|| columns::table(&slices, &fields))?;
                     return Ok(Some(ColumnBatch::new(table)));
                 }
-                Ok(Step::End) => return Ok(None),
-                Ok(Step::Nothing) => py.check_signals()?,
+                Ok((Step::End, _)) => return Ok(None),
+                Ok((Step::Nothing, _)) => py.check_signals()?,
                 Err(error) => return Err(client_error(py, &error)),
             }
         }
     }
 
-    /// Nothing more is wanted of these ranges; says nothing where it is closed already, or in the
-    /// child of a fork.
-    fn stop(&self, py: Python<'_>) {
-        if let Ok(inside) = self.inside.get() {
-            py.detach(|| inside.lock().reader.stop());
-        }
+    /// Nothing more is wanted of the ranges of `start`. Nothing happens where others replaced them,
+    /// where it is closed already, or in the child of a fork.
+    fn stop(&self, py: Python<'_>, start: u64) {
+        let Ok(inside) = self.inside.get() else { return };
+        py.detach(|| {
+            let mut inside = inside.lock();
+            if inside.check(start).is_ok() {
+                inside.reader.stop();
+            }
+        });
     }
 
     /// Offsets that were wanted and are gone, since the last start.
@@ -141,10 +161,13 @@ impl RangeReader {
     }
 }
 
-fn step(inside: &Mutex<Inside>) -> Result<Step, ClientError> {
+/// What comes next of the ranges of `start`, and the columns that were asked for with them.
+fn step(inside: &Mutex<Inside>, start: u64) -> Result<(Step, Arc<[Field]>), ClientError> {
     let mut inside = inside.lock();
+    inside.check(start)?;
     let limits = inside.limits;
-    inside.reader.next(limits, Instant::now() + SIGNALS_EVERY)
+    let step = inside.reader.next(limits, Instant::now() + SIGNALS_EVERY)?;
+    Ok((step, Arc::clone(&inside.fields)))
 }
 
 /// Columns of records that were read together.
