@@ -193,7 +193,7 @@ class Consumer(BaseConsumer[ReadKey, ReadValue]):
     # Places
 
     def position(self, partition: tuple[str, int], *, timeout: float | None = None) -> int:
-        """Return the next offset that is handed out.
+        """Return the next offset that is handed out: behind what calls have returned.
 
         Raises:
             IllegalStateError: The partition is not assigned.

@@ -238,7 +238,8 @@ impl Consumer {
 
     /// The next record if it lies ready: the short way for callers that go record by record.
     ///
-    /// Where `make` fails, or the record is not kept, it stays the next one.
+    /// Where `make` fails, or the record is not kept, it stays the next one. `make` may call the
+    /// consumer. `None` as well if that goes elsewhere: then the record is not handed out.
     pub fn next_decoded<T, E>(
         &self,
         make: impl FnOnce(&Cursor, RecordView<'_>) -> Result<T, E>,
@@ -247,9 +248,18 @@ impl Consumer {
             return None;
         }
         self.shared.called();
-        // A caller that decodes a record may wait for a lock of another caller.
-        let made = self.handout.try_lock()?.take_decoded(make)?;
-        Some(made.map(|(made, taken)| (made, Single::new(&self.shared, taken))))
+        let (slice, taken) = self.handout.try_lock()?.take_decoded()?;
+        let single = Single::new(&self.shared, taken);
+        match make(slice.block.cursor(), slice.block.get(slice.from)) {
+            Ok(made) => single.is_wanted().then_some(Ok((made, single))),
+            Err(error) => {
+                // It goes back by itself where another caller reads at this moment.
+                if let Some(mut handout) = self.handout.try_lock() {
+                    handout.put_back(&slice, single);
+                }
+                Some(Err(error))
+            }
+        }
     }
 
     /// What was handed out is done, as when the next call begins. It waits for no call that is
@@ -406,8 +416,8 @@ impl Consumer {
         Err(ClientError::IllegalState { why })
     }
 
-    /// Records between a position and the end of what can be read, as the last fetch told it;
-    /// `None` before the first fetch.
+    /// Records between what was handed out and the end of what can be read, as the last fetch told
+    /// it; `None` before the first fetch.
     #[must_use]
     pub fn lag(&self, partition: &TopicPartition) -> Option<i64> {
         let subscription = self.shared.subscription.lock();
@@ -418,7 +428,7 @@ impl Consumer {
         } else {
             marks.high
         };
-        Some((end - state.position()?.offset).max(0))
+        Some((end - state.handed_out()?.offset).max(0))
     }
 
     /// Commits what was handed out, leaves the group unless it is a static member, and ends the

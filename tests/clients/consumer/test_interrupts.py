@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.clients.consumer.consuming import PATIENCE_S, Cluster, numbered, read, values
+from tests.clients.consumer.consuming import PATIENCE_S, Cluster, numbered, part, read, values
 
 
 class Interrupted:
@@ -54,9 +54,9 @@ def test_what_ends_a_program_passes_through_a_deserializer_and_no_record_is_lost
         assert batches[-1].values() == numbered(5)[-len(batches[-1]) :]
 
 
-@pytest.mark.parametrize("closes", [False, True])
+@pytest.mark.parametrize("how", ["commit", "position", "close"])
 def test_a_commit_in_a_deserializer_counts_no_record_of_its_own_call(
-    cluster: Cluster, closes: bool
+    cluster: Cluster, how: str
 ) -> None:
     """The call then failed, and the records that it had taken were lost: they were committed."""
     topic, group = cluster.topic(), cluster.group()
@@ -64,14 +64,19 @@ def test_a_commit_in_a_deserializer_counts_no_record_of_its_own_call(
 
     def deserialize(value: bytes) -> bytes:
         if value == numbered(5)[3]:
-            if closes:
+            if how == "close":
                 consumer.close()
-            else:
+            elif how == "commit":
                 consumer.commit()
+            else:
+                place = part(topic)
+                at, lag = consumer.position(place), consumer.lag()[place]
+                assert lag == 5 - at
+                consumer.commit({place: at})
             raise SystemExit
         return value
 
-    settings: dict[str, Any] = {"group_id": group, "enable_auto_commit": closes}
+    settings: dict[str, Any] = {"group_id": group, "enable_auto_commit": how == "close"}
     with cluster.consumer(topic, value_deserializer=deserialize, **settings) as consumer:
         seen = read(consumer, 1)
         with pytest.raises(SystemExit):

@@ -137,6 +137,32 @@ def test_a_record_that_cannot_be_deserialized_stays_until_a_seek(
         assert values(read(consumer, 1)) == [4]
 
 
+@pytest.mark.parametrize("how", ["poll", "consume", "next_batch"])
+def test_a_deserializer_may_read_the_next_record(cluster: Cluster, how: str) -> None:
+    """Its call waited for the call around it, without end where it had no timeout."""
+    topic = cluster.topic()
+    cluster.write(topic, numbered(5))
+    inner: list[int] = []
+
+    def deserialize(value: bytes) -> bytes:
+        if value == numbered(5)[2]:
+            if how == "poll":
+                found = [consumer.poll(PATIENCE_S)]
+            elif how == "consume":
+                found = [*consumer.consume(1, PATIENCE_S)]
+            else:
+                batch = consumer.next_batch(1, timeout=PATIENCE_S)
+                found = [] if batch is None else [*batch.records()]
+            inner.extend(record.offset for record in found if record is not None)
+        return value
+
+    with cluster.consumer(topic, value_deserializer=deserialize) as consumer:
+        outer = [consumer.poll(PATIENCE_S) for _ in range(4)]
+        assert inner == [3]
+        assert [record and record.offset for record in outer] == [0, 1, 2, 4]
+        assert consumer.position(part(topic)) == 5
+
+
 def test_a_record_is_a_value() -> None:
     record: Record[bytes, bytes] = Record(
         "t", 1, 2, key=b"k", value=b"v", headers=(("h", None),), timestamp_ms=3, leader_epoch=4

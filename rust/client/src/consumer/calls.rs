@@ -373,7 +373,8 @@ pub async fn topics(shared: Arc<Shared>) -> Result<Vec<Arc<TopicImage>>, ClientE
     Ok(image.topics().cloned().collect())
 }
 
-/// The next offset that is handed out, waiting until that is known.
+/// The next offset that is handed out, waiting until that is known. It is before what a call has
+/// taken that is still under way: callers commit it.
 ///
 /// # Errors
 /// If the partition is not assigned, has no offset to begin at, or at `deadline`.
@@ -395,7 +396,7 @@ pub async fn position(
                 let why = format!("not assigned to this consumer: {partition}");
                 return Err(ClientError::IllegalState { why });
             };
-            if let Some(position) = state.position() {
+            if let Some(position) = state.handed_out() {
                 return Ok(position);
             }
             if matches!(state.status(), crate::consumer::subscription::Status::NoPosition) {

@@ -346,6 +346,18 @@ impl Taken {
     pub fn from(&self) -> Position {
         self.from
     }
+
+    /// Puts the position back before them, if nothing moved since it became `next`. Whether it did.
+    pub(super) fn put_back(&self, next: Position) -> bool {
+        let put_back = self.cursor.move_on(|places| {
+            let is_last = places.position == next;
+            if is_last {
+                places.position = self.from;
+            }
+            is_last
+        });
+        put_back.unwrap_or(false)
+    }
 }
 
 impl Drop for Taken {

@@ -16,8 +16,8 @@ use crate::config::IsolationLevel;
 use crate::consumer::cursor::{Cursor, Taken};
 use crate::consumer::fetched::buffer::{Content, Fetched};
 use crate::consumer::fetched::decode::{DecodeOptions, Decoder};
-use crate::consumer::lease::Lease;
-use crate::consumer::record_block::{RecordBlock, RecordSlice, RecordView};
+use crate::consumer::lease::{Lease, Single};
+use crate::consumer::record_block::{RecordBlock, RecordSlice};
 use crate::consumer::subscription::{PartitionState, Subscription};
 use crate::error::ClientError;
 
@@ -123,27 +123,14 @@ impl Handout {
     }
 
     /// The next record, if it is decoded already: the short way for callers that go record by
-    /// record.
-    ///
-    /// Where `make` fails the record stays, and those before it are done. `None` as well if the
-    /// partition is read elsewhere when the record is made: then it is not handed out.
-    pub fn take_decoded<T, E>(
-        &mut self,
-        make: impl FnOnce(&Cursor, RecordView<'_>) -> Result<T, E>,
-    ) -> Option<Result<(T, Taken), E>> {
+    /// record. Those before it are done.
+    pub fn take_decoded(&mut self) -> Option<(RecordSlice, Taken)> {
         let open = self.open.as_mut()?;
         let cursor = open.decoder.cursor();
         if open.rest.is_empty() || !cursor.is_open() || self.behind.is_some() {
             return None;
         }
         let index = open.rest.from;
-        let made = match make(cursor, open.rest.block.get(index)) {
-            Ok(made) => made,
-            Err(error) => {
-                self.finish();
-                return Some(Err(error));
-            }
-        };
         let next = open.rest.block.position_after(index);
         let taken = match self.touched.as_slice() {
             [only] if Arc::ptr_eq(only, cursor) => cursor.finish_and_advance(next),
@@ -154,7 +141,18 @@ impl Handout {
             }
         }?;
         open.rest.from += 1;
-        Some(Ok((made, taken)))
+        let slice = RecordSlice { to: open.rest.from, from: index, ..open.rest.clone() };
+        Some((slice, taken))
+    }
+
+    /// The one record of `slice`, which was decoded and taken last, stays the next one. It need not
+    /// be fetched again, unless more was taken meanwhile or the partition went elsewhere.
+    pub(super) fn put_back(&mut self, slice: &RecordSlice, single: Single<'_>) {
+        let Some(open) = &mut self.open else { return };
+        let is_last = Arc::ptr_eq(&open.rest.block, &slice.block) && open.rest.from == slice.to;
+        if is_last && single.put_back(slice.block.position_after(slice.from)) {
+            open.rest.from = slice.from;
+        }
     }
 
     /// Sees to it that there is a record to hand out; whether there is. Unless it is to be the

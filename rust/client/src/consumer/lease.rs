@@ -76,7 +76,7 @@ impl std::fmt::Debug for Lease<'_> {
     }
 }
 
-/// The lease of one record that its caller made in passing.
+/// The lease of one record that lay ready.
 #[must_use]
 pub struct Single<'a> {
     shared: &'a Shared,
@@ -93,6 +93,20 @@ impl<'a> Single<'a> {
     /// Keeps it: it is done when the caller comes back.
     pub fn keep(mut self) {
         self.kept = true;
+    }
+
+    /// Whether its partition is still read from there on.
+    pub(super) fn is_wanted(&self) -> bool {
+        let cursor = self.taken.cursor();
+        // Where the client itself went back, it goes on behind this record.
+        !cursor.is_retired() || self.shared.subscription.lock().goes_on_from(cursor)
+    }
+
+    /// Goes back where nothing moved since: `next` is still the position. Whether it did; if not,
+    /// it goes back as others do, and is fetched again.
+    pub(super) fn put_back(mut self, next: Position) -> bool {
+        self.kept = self.taken.put_back(next);
+        self.kept
     }
 }
 

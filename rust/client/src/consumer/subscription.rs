@@ -226,6 +226,15 @@ impl Subscription {
         }
     }
 
+    /// Whether its partition is read from where `cursor` stood, though that was retired.
+    #[must_use]
+    pub fn goes_on_from(&self, cursor: &Cursor) -> bool {
+        let state = self.partitions.get(cursor.partition());
+        state.is_some_and(|state| {
+            state.position().is_some() && state.cursor().is_of_one_place_with(cursor)
+        })
+    }
+
     /// Gives up everything else than `partitions`, and takes in what is new among them.
     pub fn keep_only(&mut self, partitions: &BTreeSet<TopicPartition>, start: Status) {
         let gone: Vec<_> =

@@ -5,6 +5,7 @@
 
 use super::automatic::reader;
 use super::*;
+use crate::consumer::subscription::EARLIEST;
 
 const TWO: Limits = Limits { max_records: 2, ..ALL };
 
@@ -41,6 +42,65 @@ fn a_commit_counts_no_record_of_a_call_that_is_under_way() {
     assert_eq!((handed_out(&consumer), position(&consumer)), (7, Some(8)));
     assert_eq!(kept(single), Some(Ok(7)));
     assert_eq!((handed_out(&consumer), done(&consumer)), (8, 7));
+}
+
+/// Callers commit that position, and it was behind records that no call had handed out.
+#[test]
+fn a_caller_gets_a_position_and_a_lag_without_what_is_under_way() {
+    let (_broker, consumer, _) = reader();
+    let told = || {
+        let asked = calls::position(Arc::clone(consumer.shared()), x(), soon());
+        let position = consumer.runtime().call(asked, soon()).expect("it is known");
+        (position.offset, consumer.lag(&x()))
+    };
+    assert_eq!(told(), (4, Some(4)));
+    let taken = lease(consumer.next(ALL, soon()));
+    assert_eq!(values(&taken), [4, 5, 6, 7]);
+    assert_eq!(told(), (4, Some(4)));
+    taken.keep_first(2);
+    assert_eq!(told(), (6, Some(2)));
+    assert_eq!(read(&consumer, 1), Ok(vec![6]));
+    let made = kept(consumer.next_decoded(|_, _| Ok::<_, ()>(told())));
+    assert_eq!(made, Some(Ok((7, Some(1)))));
+    assert_eq!(told(), (8, Some(0)));
+}
+
+/// The inner call waited for the outer one until its time was over.
+#[test]
+fn a_call_in_a_deserializer_reads_on_behind_its_record() {
+    let (_broker, consumer, _) = reader();
+    assert_eq!(read(&consumer, 1), Ok(vec![4]));
+    let inner = |_: &Cursor, record: RecordView<'_>| {
+        let long_way = values(&taken(consumer.next(Limits { max_records: 1, ..ALL }, soon())));
+        Ok::<_, ()>((record.offset(), long_way, decoded(&consumer)))
+    };
+    assert_eq!(kept(consumer.next_decoded(inner)), Some(Ok((5, vec![6], Some(7)))));
+    assert_eq!((handed_out(&consumer), done(&consumer)), (8, 5));
+}
+
+/// All of them go back, because they come in their order.
+#[test]
+fn a_record_that_fails_after_a_call_in_its_deserializer_is_the_next_one() {
+    let (_broker, consumer, _) = reader();
+    assert_eq!(read(&consumer, 1), Ok(vec![4]));
+    let inner = |_: &Cursor, _: RecordView<'_>| Err::<(), _>(decoded(&consumer));
+    assert_eq!(kept(consumer.next_decoded(inner)), Some(Err(Some(6))));
+    assert_eq!((handed_out(&consumer), position(&consumer)), (5, Some(5)));
+    assert_eq!(read(&consumer, 3), Ok(vec![5, 6, 7]));
+}
+
+#[test]
+fn a_record_is_not_handed_out_after_its_deserializer_went_elsewhere() {
+    let (_broker, consumer, _) = reader();
+    assert_eq!(read(&consumer, 1), Ok(vec![4]));
+    let seeks = |_: &Cursor, _: RecordView<'_>| consumer.seek(&x(), Position::at(2));
+    assert_eq!(kept(consumer.next_decoded(seeks)), None);
+    assert_eq!(read(&consumer, 1), Ok(vec![2]));
+    let rest = read(&consumer, 1);
+    assert_eq!(rest, Ok(vec![3]));
+    let resets = |_: &Cursor, _: RecordView<'_>| consumer.seek_to(&[x()], EARLIEST);
+    assert_eq!(kept(consumer.next_decoded(resets)), None);
+    assert_eq!(read(&consumer, 1), Ok(vec![0]));
 }
 
 #[test]
