@@ -95,6 +95,8 @@ class AsyncConsumer(BaseConsumer[ReadKey, ReadValue]):
                 self._handed_out += 1
                 return record
             elif not await self._wait(deadline):
+                # A loop of calls that do not wait would leave other tasks no turn.
+                await self._breathe()
                 return None
 
     async def consume(

@@ -1,4 +1,4 @@
-"""What wakes an asyncio consumer, where exceptions come between any two steps of it."""
+"""What wakes an asyncio consumer, and when it lets other tasks run."""
 
 from __future__ import annotations
 
@@ -128,5 +128,27 @@ def test_the_loop_may_call_a_consumer_twice_for_one_byte(cluster: Cluster) -> No
                 thread.start()
                 thread.join(PATIENCE_S)
                 assert not thread.is_alive()
+
+    asyncio.run(main())
+
+
+def test_a_consumer_that_does_not_wait_lets_other_tasks_run(cluster: Cluster) -> None:
+    topic = cluster.topic()
+
+    async def main() -> None:
+        async with cluster.async_consumer(topic) as consumer:
+            turns = 0
+
+            async def others() -> None:
+                nonlocal turns
+                while True:
+                    turns += 1
+                    await asyncio.sleep(0)
+
+            task = asyncio.create_task(others())
+            for _ in range(10):
+                assert await consumer.poll(timeout=0) is None
+            task.cancel()
+            assert turns >= 10
 
     asyncio.run(main())
