@@ -236,7 +236,10 @@ impl Partition {
     }
 
     /// Its log is given up here and opened from other files. Nothing more is appended to it.
+    /// Requests that wait here get the error that makes clients ask again.
     pub(super) fn give_up(&self) {
+        // Before the log: an append that it refuses gets the error of a replica that is elsewhere.
+        self.state.lock().withdraw();
         self.take_role(Role::Gone);
         self.tell_everyone();
     }
@@ -324,8 +327,7 @@ impl Partition {
     /// another broker.
     pub fn leave(&self, image: &PartitionImage) {
         self.follow_image(image);
-        self.take_role(Role::Gone);
-        self.tell_everyone();
+        self.give_up();
     }
 
     fn publish(&self, state: &PartitionState) {

@@ -13,7 +13,6 @@
 //! truncation. An image of an older partition epoch changes nothing either.
 //! Source: Kafka's `Partition` and `PartitionState`; KIP-966.
 
-use crate::error::AppendRefusal;
 use crate::metadata::PartitionImage;
 use crate::metadata::controller::IsrMember;
 use crate::metadata::image::Assignment;
@@ -21,6 +20,7 @@ use kafkalite_log::{DurableEnd, LogEnd, Role};
 use kafkalite_protocol::{ErrorCode, LeaderEpoch, Offset, Uuid};
 
 mod in_sync;
+mod serving;
 
 use in_sync::InSync;
 pub use in_sync::{FollowerFetch, IsrProposal};
@@ -51,7 +51,10 @@ pub struct PartitionState {
     leader_epoch: LeaderEpoch,
     /// This broker has led from this epoch on, and no other one in between.
     led_since: LeaderEpoch,
+    /// The topic is deleted.
     is_gone: bool,
+    /// This replica serves no client any more; another one may.
+    is_withdrawn: bool,
     in_sync: InSync,
     /// The newest reported end of this broker's own log.
     log_end: LogEnd,
@@ -78,6 +81,7 @@ impl PartitionState {
             leader_epoch: LeaderEpoch::UNKNOWN,
             led_since: LeaderEpoch::UNKNOWN,
             is_gone: false,
+            is_withdrawn: false,
             in_sync: InSync::new(local_id),
             log_end,
             durable: DurableEnd { offset: log_end.durable, version: log_end.version },
@@ -91,7 +95,7 @@ impl PartitionState {
     #[must_use]
     pub fn new_role(&self, image: &PartitionImage) -> Option<Role> {
         let is_same = image.leader == self.leader && image.leader_epoch == self.leader_epoch;
-        if self.is_gone || is_same || self.is_newer_than(image) {
+        if self.is_gone || self.is_withdrawn || is_same || self.is_newer_than(image) {
             None
         } else if image.leader == self.local_id {
             Some(Role::Leader(image.leader_epoch))
@@ -131,11 +135,6 @@ impl PartitionState {
             self.epoch_start = self.log_end.offset;
         }
         self.advance()
-    }
-
-    /// The partition is being deleted: it has no leader, and never will have one again.
-    pub fn vanish(&mut self) {
-        self.is_gone = true;
     }
 
     /// Takes over `flush.messages=1` and `min.insync.replicas`. Returns the high watermark if it
@@ -324,29 +323,6 @@ impl PartitionState {
         }
     }
 
-    /// The epoch to append in.
-    ///
-    /// # Errors
-    /// Deleted, not the leader, or, for `acks_all`, too few in-sync replicas.
-    pub fn may_append(&self, acks_all: bool) -> Result<LeaderEpoch, AppendRefusal> {
-        if self.is_gone {
-            return Err(ErrorCode::UnknownTopicOrPartition.into());
-        }
-        if !self.is_leader() {
-            return Err(AppendRefusal::not_leader(self.leader, self.leader_epoch));
-        }
-        if acks_all && self.in_sync.is_under_min() {
-            return Err(ErrorCode::NotEnoughReplicas.into());
-        }
-        Ok(self.leader_epoch)
-    }
-
-    /// Whether this broker leads the partition.
-    #[must_use]
-    pub fn is_leader(&self) -> bool {
-        self.leader == self.local_id && !self.is_gone
-    }
-
     /// Whether broker `id` has another replica of this partition.
     #[must_use]
     pub fn is_followed_by(&self, id: i32) -> bool {
@@ -457,36 +433,6 @@ impl PartitionState {
     #[must_use]
     pub fn is_catching_up(&self) -> bool {
         self.high_watermark < self.epoch_start && self.has_followers()
-    }
-
-    /// Whether a request may be served here.
-    ///
-    /// # Errors
-    /// - `UnknownTopicOrPartition`: it was deleted
-    /// - `FencedLeaderEpoch`: the client knows an older leader epoch
-    /// - `UnknownLeaderEpoch`: it knows a newer one than this broker
-    /// - `NotLeaderOrFollower`: another broker leads
-    pub fn check_leader(&self, claimed: LeaderEpoch) -> Result<(), ErrorCode> {
-        self.check_epoch(claimed)?;
-        if self.is_leader() { Ok(()) } else { Err(ErrorCode::NotLeaderOrFollower) }
-    }
-
-    /// Whether a request that any replica may answer may be served here.
-    ///
-    /// # Errors
-    /// Those of [`Self::check_leader`], without `NotLeaderOrFollower`.
-    pub fn check_epoch(&self, claimed: LeaderEpoch) -> Result<(), ErrorCode> {
-        if self.is_gone {
-            return Err(ErrorCode::UnknownTopicOrPartition);
-        }
-        if claimed != LeaderEpoch::UNKNOWN {
-            match claimed.cmp(&self.leader_epoch) {
-                std::cmp::Ordering::Less => return Err(ErrorCode::FencedLeaderEpoch),
-                std::cmp::Ordering::Greater => return Err(ErrorCode::UnknownLeaderEpoch),
-                std::cmp::Ordering::Equal => {}
-            }
-        }
-        Ok(())
     }
 
     /// The in-sync replica, of those that are near a reader, to read from `offset` on.

@@ -84,12 +84,11 @@ impl Partition {
     }
 
     fn refusal(&self, error: LogError) -> AppendRefusal {
-        match error {
-            LogError::WrongRole { role: Role::Leader(_) | Role::Follower(_), .. } => {
-                let state = self.state.lock();
-                AppendRefusal::not_leader(state.leader(), state.leader_epoch())
-            }
-            error => error.into(),
+        let LogError::WrongRole { role, .. } = &error else { return error.into() };
+        let state = self.state.lock();
+        match role {
+            Role::Gone if !state.is_withdrawn() => error.into(),
+            _ => AppendRefusal::not_leader(state.leader(), state.leader_epoch()),
         }
     }
 

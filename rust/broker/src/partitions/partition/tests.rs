@@ -343,6 +343,49 @@ fn a_deleted_partition_is_unknown_to_who_appends_and_lost_to_who_waits() {
     assert_eq!(partition.commit_status(appended.end_offset, EPOCH), lost);
 }
 
+/// A fetch without an epoch waited until its time was over: it saw an ordinary follower.
+#[test]
+fn a_replica_that_is_withdrawn_sends_everyone_to_another_one() {
+    for leaves in [true, false] {
+        let house = house(1);
+        let partition = &house.partition;
+        let appended = partition.append(&batch(), true, NOW_MS).unwrap();
+        match leaves {
+            true => partition.leave(&led_by(2, NEXT)),
+            false => partition.give_up(),
+        }
+        let target = |epoch: i32, leader_only| FetchTarget {
+            topic: Arc::new(TopicRef::Name("t".into())),
+            partition: 0,
+            fetch_offset: 1,
+            max_bytes: 100,
+            current_leader_epoch: epoch,
+            last_fetched_epoch: -1,
+            log_start_offset: -1,
+            leader_only,
+        };
+        for (epoch, leader_only) in [(-1, true), (-1, false), (EPOCH.0, true), (EPOCH.0, false)] {
+            let target = target(epoch, leader_only);
+            for reader in [FetchReader::ReadUncommitted, FetchReader::Follower(2)] {
+                let refused = partition.plan(&target, reader).err();
+                assert_eq!(refused, Some(ErrorCode::NotLeaderOrFollower), "{leaves} {target:?}");
+            }
+        }
+        let fetched = partition.read(&target(-1, false), 100, true, FetchReader::ReadUncommitted);
+        let leader = if leaves { (2, NEXT) } else { (1, EPOCH) };
+        assert_eq!(fetched.leader, Some(leader), "the answer says whom to ask");
+        let lost = CommitStatus::Lost(ErrorCode::NotLeaderOrFollower);
+        assert_eq!(partition.commit_status(appended.end_offset, EPOCH), lost);
+        // The look at the state may lie before, and the log says the same.
+        for refusal in [
+            partition.append(&batch(), true, NOW_MS).unwrap_err(),
+            partition.append_in(EPOCH, &batch(), true, NOW_MS).unwrap_err(),
+        ] {
+            assert_eq!(refusal.code, ErrorCode::NotLeaderOrFollower);
+        }
+    }
+}
+
 #[test]
 fn a_batch_that_is_sent_again_waits_as_its_first_attempt_does() {
     let house = house(1);
