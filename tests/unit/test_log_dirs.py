@@ -111,7 +111,7 @@ def test_partitions_of_a_lost_directory_are_an_error_and_never_empty(
         assert ends(s) == [(0, 9)] * 4
 
 
-def test_the_same_partition_in_two_directories_is_an_error(
+def test_of_a_partition_in_two_directories_the_one_that_was_served_counts(
     processes: Processes, filled: tuple[Path, Path]
 ) -> None:
     one, two = filled
@@ -121,7 +121,11 @@ def test_the_same_partition_in_two_directories_is_an_error(
     for file in there.iterdir():
         (other / file.name).write_bytes(file.read_bytes())
     with broker(processes, one, two) as s:
-        assert ends(s) == [(STORAGE_ERROR, -1)] + [(0, 9)] * 3
+        assert ends(s) == [(0, 9)] * 4
+        assert "t-0" in dirs_of(s)[there.parent.name][1]
+    assert there.exists()
+    assert not other.exists()
+    assert other.with_name("t-0.unused-stray").exists(), "no copy is deleted"
 
 
 def test_a_directory_of_another_cluster_is_refused(

@@ -274,6 +274,10 @@ pub fn is_partition_name(name: &str) -> bool {
 
 /// Of several places of one partition the one that was written, or else the one that was noted. A
 /// disk may fail while a new log is made there, and the log is made on another one then.
+///
+/// If several were written, the one that is noted counts: it has served last. A disk that was away
+/// comes back with what the replica was before it was copied from its leader. The others are put
+/// aside, and not deleted.
 fn only_written<'a>(
     mut found: Vec<Place<'a>>,
     name: &str,
@@ -287,6 +291,17 @@ fn only_written<'a>(
     }
     if written.is_empty() {
         written.extend(begun.pop());
+    }
+    let is_assigned =
+        written.last().is_some_and(|last| assigned == Assignment::Directory(last.directory.id));
+    if is_assigned && let Some(served) = written.pop() {
+        for left in written.drain(..) {
+            let [at, unused] = [&served, &left].map(|place| place.directory.path().join(name));
+            let (served, unused) = (at.display(), unused.display());
+            tracing::warn!(%served, %unused, "a log is in two directories: the noted one counts");
+            begun.push(left);
+        }
+        written.push(served);
     }
     if let [one, other, ..] = &written[..] {
         let [path, twice] = [one, other].map(|place| place.directory.path().join(name));

@@ -159,9 +159,10 @@ fn a_replica_that_was_never_noted_is_made_on_another_disk() {
     assert_eq!(house.assignment(), Assignment::Directory(TWO));
     // The first directory is back, with records that were not acknowledged.
     let first = house.directory.path().to_owned();
-    house.append();
+    (0..2).for_each(|_| house.append());
     house.start_with(&[(&first, DIRECTORY), (other.path(), TWO)], false);
-    assert_eq!(house.error(), STORAGE_ERROR);
+    assert_eq!(house.offsets()[..2], [0, 2]);
+    assert!(!first.join("t-0").exists(), "it is put aside");
 }
 
 #[test]
@@ -236,6 +237,61 @@ fn of_two_empty_logs_the_one_that_was_noted_counts() {
         assert!(first.join("t-0").exists() && !other.path().join("t-0").exists());
         std::fs::create_dir(other.path().join("t-0")).unwrap();
     }
+}
+
+/// A disk was away for one start. Its replica was copied from the leader to the other disk. When
+/// the first disk was back, the log did not open: the same partition was in both.
+#[test]
+fn of_two_written_logs_the_one_that_was_noted_counts_and_the_other_is_put_aside() {
+    for comes_first in [true, false] {
+        let mut house = House::new(&[ME]);
+        let (first, away) = (house.directory.path().to_owned(), tempfile::tempdir().unwrap());
+        house.append();
+        house.replicas.close(1).unwrap();
+        carry(&first, away.path());
+        let partition = PartitionRecord {
+            directories: vec![UNASSIGNED],
+            partition_epoch: house.image.partition("t", 0).unwrap().partition_epoch + 1,
+            ..record(&[ME], 0)
+        };
+        let change = PartitionChangeRecord { topic_id: TOPIC_ID, partition_index: 0, partition };
+        house.commit_unseen(MetadataRecord::PartitionChange(change));
+        house.start_with(&[(&first, DIRECTORY)], true);
+        house.note();
+        house.append();
+        house.append();
+        house.replicas.close(1).unwrap();
+        let dirs = match comes_first {
+            true => [(away.path(), TWO), (&*first, DIRECTORY)],
+            false => [(&*first, DIRECTORY), (away.path(), TWO)],
+        };
+        house.start_with(&dirs, false);
+        assert_eq!(house.offsets()[1], 2, "what was served last");
+        assert_eq!(house.assignment(), Assignment::Directory(DIRECTORY));
+        assert!(!away.path().join("t-0").exists());
+        let aside = away.path().join("t-0.unused-stray");
+        let kept = std::fs::metadata(aside.join("00000000000000000000.log")).unwrap();
+        assert!(kept.len() > 0, "no copy is deleted");
+    }
+}
+
+/// Nothing says which of the two has what was acknowledged.
+#[test]
+fn of_two_written_logs_of_which_none_was_noted_neither_opens() {
+    let mut house = House::new(&[ME]);
+    let (first, other) = (house.directory.path().to_owned(), tempfile::tempdir().unwrap());
+    let third = tempfile::tempdir().unwrap();
+    house.append();
+    house.replicas.close(1).unwrap();
+    std::fs::create_dir(other.path().join("t-0")).unwrap();
+    for file in std::fs::read_dir(first.join("t-0")).unwrap() {
+        let file = file.unwrap();
+        std::fs::copy(file.path(), other.path().join("t-0").join(file.file_name())).unwrap();
+    }
+    let three = Uuid([7; 16]);
+    house.start_with(&[(&first, three), (other.path(), TWO), (third.path(), DIRECTORY)], false);
+    assert_eq!(house.error(), STORAGE_ERROR);
+    assert!(first.join("t-0").exists() && other.path().join("t-0").exists());
 }
 
 /// Partitions of a release that noted no directories.
