@@ -18,7 +18,7 @@ use std::time::Duration;
 /// A start with so many partitions leaves much free memory behind, and so does their deletion.
 const MANY_PARTITIONS: usize = 1_000;
 
-/// Between two looks at who can lead in the place of a failed disk, in ms.
+/// Between two looks at what the metadata say of a failed disk, in ms.
 const HAND_OVER_MS: u64 = 1_000;
 
 /// Answers the requests that wait at a partition when its disk fails, and has other brokers lead
@@ -49,8 +49,9 @@ pub(super) fn tell_when_offline(
     }
 }
 
-/// Hands over what this broker leads in a log directory that failed. Another replica may be able to
-/// lead later only, so this looks again until the broker stops: a failed disk does not come back.
+/// Notes in the metadata that a log directory failed, and hands over what this broker leads there.
+/// A registration that was under way may name the directory, so this looks again until the broker
+/// stops: a failed disk does not come back.
 struct HandOver {
     controller: Weak<Controller>,
     timer: Weak<Timer>,

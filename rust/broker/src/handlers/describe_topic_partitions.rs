@@ -5,7 +5,6 @@
 //! Source: Kafka's `DescribeTopicPartitionsRequestHandler`, KIP-966.
 
 use super::authorized_operations::Resource;
-use super::metadata::offline;
 use super::{Call, Rooms};
 use crate::metadata::controller::invalid_topic_name;
 use crate::metadata::image::INTERNAL_TOPICS;
@@ -163,6 +162,6 @@ fn partition(
         isr_nodes: partition.isr.clone(),
         eligible_leader_replicas: Some(partition.elr.clone()),
         last_known_elr: Some(last_known.collect()),
-        offline_replicas: offline(image, partition),
+        offline_replicas: image.offline_replicas(partition),
     }
 }

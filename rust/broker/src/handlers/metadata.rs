@@ -232,12 +232,6 @@ fn partition(seen: &Seen, index: i32, partition: &PartitionImage) -> MetadataRes
         leader_epoch: partition.leader_epoch.0,
         replica_nodes: partition.replicas.clone(),
         isr_nodes: partition.isr.clone(),
-        offline_replicas: offline(&seen.image, partition),
+        offline_replicas: seen.image.offline_replicas(partition),
     }
-}
-
-/// The replicas whose brokers are not there.
-pub(super) fn offline(image: &MetadataImage, partition: &PartitionImage) -> Vec<i32> {
-    let replicas = partition.replicas.iter().copied();
-    replicas.filter(|id| !image.is_alive(*id)).collect()
 }

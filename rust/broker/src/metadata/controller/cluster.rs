@@ -3,6 +3,7 @@
 use super::balance::Growth;
 use super::brokers::{self, Joined, Joining, Registration};
 use super::changes::Change;
+use super::directories::fail_directory;
 use super::features::{FeatureUpdate, missing_level, update_features};
 use super::{Controller, Decision, Done, Elections, OnAnswer, no_thread, only, random_id};
 use crate::clock::Clock;
@@ -101,19 +102,16 @@ impl Controller {
         self.change(false, 1, decide, only(done));
     }
 
-    /// Has other brokers lead what a broker has in a log directory that failed, as far as they can;
-    /// see [`Elections::without_directory`]. Calls `done` when nothing more can be done now.
+    /// Notes that a log directory of a broker failed, and has other brokers lead what it has there;
+    /// see [`fail_directory`]. Calls `done` when there is nothing more to note.
     pub fn leave_directory(
         &self,
         broker_id: i32,
         directory: Uuid,
         done: impl FnOnce() + Send + 'static,
     ) {
-        let decide = move |image: &MetadataImage| {
-            let is_alive = |id| image.is_alive(id);
-            let elections = Elections { image, is_alive: &is_alive };
-            (elections.without_directory(broker_id, directory), vec![Ok(())])
-        };
+        let decide =
+            move |image: &MetadataImage| answered(fail_directory(image, broker_id, directory));
         if decide(&self.image()).0.is_empty() {
             return done();
         }

@@ -229,8 +229,8 @@ impl<'a> Elections<'a> {
         topic.configs.get(key).or_else(of_cluster).map(String::as_str)
     }
 
-    /// Whether a replica's broker serves, and had the directory of the replica when it began to.
-    fn can_lead(&self, partition: &PartitionImage, id: i32) -> bool {
+    /// Whether a replica's broker serves, and can use the log directory of the replica.
+    pub(super) fn can_lead(&self, partition: &PartitionImage, id: i32) -> bool {
         (self.is_alive)(id) && self.image.has_directory(partition, id)
     }
 

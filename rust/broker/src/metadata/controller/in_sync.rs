@@ -72,7 +72,7 @@ impl Elections<'_> {
     /// - `FencedLeaderEpoch`: another broker leads, or in another epoch
     /// - `InvalidUpdateVersion`: the partition has changed since
     /// - `InvalidRequest`: the leader is not among the in-sync replicas, or one is no replica
-    /// - `IneligibleReplica`: one of them is away, or began again since it fetched
+    /// - `IneligibleReplica`: one of them is away, its disk is, or it began again since it fetched
     pub fn alter(
         &self,
         leader: i32,
@@ -101,7 +101,7 @@ impl Elections<'_> {
         let is_eligible = |member: &IsrMember| {
             let is_known =
                 member.broker_epoch == -1 || is_life(self.image, member.id, member.broker_epoch);
-            is_known && (self.is_alive)(member.id)
+            is_known && self.can_lead(now, member.id)
         };
         if !change.isr.iter().all(is_eligible) {
             return Err(ErrorCode::IneligibleReplica);

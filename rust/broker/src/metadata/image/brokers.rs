@@ -55,8 +55,8 @@ pub struct BrokerImage {
     pub epoch: i64,
     /// The ids of all log directories that it has, or ever had.
     pub log_dirs: Vec<Uuid>,
-    /// The ids of those that it could use when it registered; none if a release registered it that
-    /// did not say so.
+    /// The ids of those that it can use: those of its registration that did not fail since. None
+    /// if a release registered it that did not say so.
     pub online_dirs: Vec<Uuid>,
     /// Whether clients are not sent to it: it starts, it stops, or it sends no heartbeats.
     pub fenced: bool,
@@ -75,6 +75,26 @@ impl BrokerImage {
         let named = self.listeners.iter().find(|one| one.name.eq_ignore_ascii_case(listener));
         named.map_or((&self.host, self.port), |one| (&one.host, one.port))
     }
+
+    /// Whether it can use this log directory, as far as it said.
+    pub fn can_use(&self, directory: Uuid) -> bool {
+        self.online_dirs.is_empty() || self.online_dirs.contains(&directory)
+    }
+
+    /// The record that registers it as it is, in the epoch that it has.
+    pub fn record(&self) -> RegisterBrokerRecord {
+        RegisterBrokerRecord {
+            broker_id: self.id,
+            epoch: self.epoch,
+            rack: self.rack.clone(),
+            listeners: self.listeners.clone(),
+            log_dirs: self.log_dirs.clone(),
+            online_dirs: self.online_dirs.clone(),
+            fenced: self.fenced,
+            quorum_dir: self.quorum_dir,
+            features: self.supported.ranges(),
+        }
+    }
 }
 
 impl MetadataImage {
@@ -88,15 +108,21 @@ impl MetadataImage {
         self.brokers.get(&broker_id).is_some_and(|broker| !broker.fenced)
     }
 
-    /// Whether the log directory of a broker's replica could be used when the broker registered.
+    /// Whether the broker of a replica can use the replica's log directory, as far as it said.
     pub fn has_directory(&self, partition: &PartitionImage, broker_id: i32) -> bool {
         let Some(broker) = self.brokers.get(&broker_id) else { return false };
         match partition.assignment(broker_id) {
-            Assignment::Directory(directory) => {
-                broker.online_dirs.is_empty() || broker.online_dirs.contains(&directory)
-            }
+            Assignment::Directory(directory) => broker.can_use(directory),
             Assignment::Unassigned | Assignment::Unknown => true,
         }
+    }
+
+    /// The replicas of a partition that cannot serve: of a broker that is not there, or in a log
+    /// directory that its broker cannot use.
+    pub fn offline_replicas(&self, partition: &PartitionImage) -> Vec<i32> {
+        let replicas = partition.replicas.iter().copied();
+        let serves = |id: i32| self.is_alive(id) && self.has_directory(partition, id);
+        replicas.filter(|id| !serves(*id)).collect()
     }
 
     /// The brokers that serve, by rising id.

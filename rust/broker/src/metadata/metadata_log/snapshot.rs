@@ -4,8 +4,7 @@ use super::super::error::MetadataError;
 use super::super::image::{BrokerImage, MetadataImage, TopicImage, Voting};
 use super::super::records::{
     ClusterRecord, ControllerEpochRecord, CreateTopicRecord, FeatureLevelRecord, MetadataRecord,
-    PartitionRecord, ProducerIdsRecord, RecordsBatch, RegisterBrokerRecord, SetVotingRecord,
-    TopicConfig,
+    PartitionRecord, ProducerIdsRecord, RecordsBatch, SetVotingRecord, TopicConfig,
 };
 use super::frames::{FramesFile, Header};
 use bytes::Bytes;
@@ -124,17 +123,7 @@ pub fn records_of(image: &MetadataImage) -> impl Iterator<Item = MetadataRecord>
 }
 
 fn registration(broker: &BrokerImage) -> MetadataRecord {
-    MetadataRecord::RegisterBroker(RegisterBrokerRecord {
-        broker_id: broker.id,
-        epoch: broker.epoch,
-        rack: broker.rack.clone(),
-        listeners: broker.listeners.clone(),
-        log_dirs: broker.log_dirs.clone(),
-        online_dirs: broker.online_dirs.clone(),
-        fenced: broker.fenced,
-        quorum_dir: broker.quorum_dir,
-        features: broker.supported.ranges(),
-    })
+    MetadataRecord::RegisterBroker(broker.record())
 }
 
 fn voting(broker: &BrokerImage) -> Option<MetadataRecord> {

@@ -1,5 +1,7 @@
 #![allow(clippy::unwrap_used)]
 
+mod failing;
+
 use super::*;
 use crate::metadata::image::UNASSIGNED;
 use crate::metadata::records::{

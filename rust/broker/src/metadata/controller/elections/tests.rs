@@ -4,8 +4,7 @@ use super::super::configs::{ConfigChange, ConfigOperation, NoRules, alter_config
 use super::super::in_sync::{IsrChange, IsrMember, alter_partitions};
 use super::*;
 use crate::metadata::records::{
-    AssignReplicasRecord, AssignedTopic, ControllerEpochRecord, CreateTopicRecord, ListenerRecord,
-    RecordsBatch, RegisterBrokerRecord,
+    ControllerEpochRecord, CreateTopicRecord, ListenerRecord, RecordsBatch, RegisterBrokerRecord,
 };
 use kafkalite_protocol::{LeaderEpoch, Uuid};
 
@@ -164,33 +163,6 @@ fn replicas_that_leave_below_min_insync_replicas_stay_eligible() {
     assert_eq!(cluster.leaves(1, Leaving::Away).state(), (-1, vec![], vec![1, 2]));
     assert_eq!(cluster.comes(3).state(), (-1, vec![], vec![1, 2]), "it misses records");
     assert_eq!(cluster.comes(2).state(), (2, vec![2], vec![1]));
-}
-
-/// A broker whose disk failed stayed the leader, and nothing could be written.
-#[test]
-fn another_replica_leads_in_the_place_of_a_failed_disk_if_one_can() {
-    let (good, failed) = (Uuid([8; 16]), Uuid([9; 16]));
-    let mut cluster = Cluster::new(1);
-    let topics = vec![AssignedTopic { topic_id: TOPIC, partitions: vec![0] }];
-    let noted = AssignReplicasRecord { broker_id: 1, directory_id: failed, topics };
-    cluster.commit(vec![MetadataRecord::AssignReplicas(noted)]);
-    let fails = |cluster: &mut Cluster, directory| {
-        let records = cluster.decide(|elections| elections.without_directory(1, directory));
-        cluster.commit(records);
-        cluster.state()
-    };
-    assert_eq!(fails(&mut cluster, good), (1, vec![1, 2, 3], vec![]));
-    assert_eq!(fails(&mut cluster, failed), (2, vec![2, 3], vec![]));
-    let done = cluster.decide(|elections| elections.without_directory(1, failed));
-    assert!(done.is_empty(), "nothing is left to do");
-    // Where no other one has all records it stays: its disk may be back after a restart.
-    let mut cluster = Cluster::new(1);
-    let topics = vec![AssignedTopic { topic_id: TOPIC, partitions: vec![0] }];
-    let noted = AssignReplicasRecord { broker_id: 1, directory_id: failed, topics };
-    cluster.commit(vec![MetadataRecord::AssignReplicas(noted)]);
-    cluster.leaves(2, Leaving::Away).leaves(3, Leaving::Away);
-    assert_eq!(fails(&mut cluster, failed), (1, vec![1], vec![]));
-    assert_eq!(cluster.comes(2).state(), (1, vec![1], vec![]));
 }
 
 /// The last replica standing comes back without its records: another one has all that counts.
