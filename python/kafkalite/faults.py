@@ -8,6 +8,7 @@ strikes; without them it strikes all.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -35,6 +36,7 @@ _MEANT = {"call": "on_call", "client": "client_id", "code": "error", "count": "t
 _MEANT |= {"group_id": "group", "n": "times", "once": "times=1", "topics": "topic"}
 
 _OFF = 403
+_NOT_FOUND = 404
 _NOT_RUNNING = 409
 _REFUSED = 400
 
@@ -52,8 +54,32 @@ def command(send: Send, method: str, path: str, body: dict[str, Any] | None = No
         IllegalStateError: The broker does not run, or test control is off.
         InvalidArgumentError: The broker refuses the command.
     """
+    return _told(*_answered(send, method, path, body))
+
+
+def remove(send: Send, path: str) -> Any | None:
+    """Remove a fault or a recording.
+
+    Returns:
+        The broker's answer; ``None``: it is gone, perhaps with the broker that had it.
+
+    Raises:
+        IllegalStateError: The broker does not run, or test control is off.
+        InvalidArgumentError: The broker refuses the command.
+    """
+    status, answer = _answered(send, "DELETE", path)
+    return None if status == _NOT_FOUND else _told(status, answer)
+
+
+def _answered(
+    send: Send, method: str, path: str, body: dict[str, Any] | None = None
+) -> tuple[int, Any]:
     status, text = send(method, path, b"" if body is None else json.dumps(body).encode())
-    answer = json.loads(text)
+    return status, json.loads(text)
+
+
+def _told(status: int, answer: Any) -> Any:
+    """Return an answer, or raise what it refuses with."""
     if status < _REFUSED:
         return answer
     message, hint = f"{answer['what']}: {answer['why']}", answer["hint"]
@@ -72,7 +98,12 @@ def _check(name: str, value: object) -> None:
             if name == "error":
                 error.add_note("hint: give Kafka's name of the error: NOT_LEADER_OR_FOLLOWER.")
             raise error
-    elif name != "probability":
+    elif name == "probability":
+        if isinstance(value, float) and not math.isfinite(value):
+            # JSON has no such number.
+            text = f"INVALID_REQUEST: the fault is refused: probability is {value}"
+            raise InvalidArgumentError(text, hint="give a number from 0 to 1.")
+    else:
         error = TypeError(f"a fault has no member {name!r}")
         known = ", ".join(sorted((*_COUNTS, *_TEXTS, "probability")))
         meant = _MEANT.get(name)
@@ -81,7 +112,10 @@ def _check(name: str, value: object) -> None:
 
 
 class Fault:
-    """A fault in force. In ``with`` it is removed at the end of the block."""
+    """A fault in force. In ``with`` it is removed at the end of the block.
+
+    It ends with its broker: after a restart or a reset the handle names no other fault.
+    """
 
     def __init__(self, send: Send, told: dict[str, Any]) -> None:
         """Keep the broker's answer."""
@@ -95,22 +129,35 @@ class Fault:
 
     @property
     def seen(self) -> int:
-        """How many calls matched so far."""
+        """How many calls matched so far.
+
+        Raises:
+            InvalidArgumentError: It is gone: another handle removed it, or its broker ended.
+        """
         return int(self._asked()["seen"])
 
     @property
     def fired(self) -> int:
-        """How many calls it struck so far."""
+        """How many calls it struck so far.
+
+        Raises:
+            InvalidArgumentError: As ``seen``.
+        """
         return int(self._asked()["fired"])
 
     def remove(self) -> None:
-        """Remove it; what it held goes on. Removing it again does nothing."""
+        """Remove it; what it held goes on. Where it is gone this does nothing."""
         if "removed" not in self._told:
-            self._told = command(self._send, "DELETE", f"/faults/{self.id}") | {"removed": True}
+            told = remove(self._send, self._path) or self._told
+            self._told = told | {"removed": True}
+
+    @property
+    def _path(self) -> str:
+        return f"/faults/{self.id}?life={self._told['life']}"
 
     def _asked(self) -> dict[str, Any]:
         if "removed" not in self._told:
-            self._told = command(self._send, "GET", f"/faults/{self.id}")
+            self._told = command(self._send, "GET", self._path)
         return self._told
 
     def __enter__(self) -> Self:
@@ -123,7 +170,7 @@ class Fault:
 
     def __repr__(self) -> str:
         """Tell what it does."""
-        counts = {"id", "seen", "fired", "spent", "removed"}
+        counts = {"id", "life", "seen", "fired", "spent", "removed"}
         members = {name: value for name, value in self._told.items() if name not in counts}
         words = " ".join(f"{name}={value}" for name, value in members.items())
         return f"<kafkalite.Fault {self.id} {words}>"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from .faults import command
+from .faults import command, remove
 from .showing import printable
 
 if TYPE_CHECKING:
@@ -91,13 +91,14 @@ class RecordedRequest:
 class Recording:
     """The requests that came since it began. In ``with`` it ends with the block.
 
-    The requests stay readable after its end. It keeps the newest ones.
+    The requests stay readable after its end. It keeps the newest ones. It ends with its broker:
+    after a restart or a reset the handle names no other recording.
     """
 
     def __init__(self, send: Send, told: dict[str, Any]) -> None:
         """Keep the broker's answer."""
         self._send = send
-        self._id = int(told["id"])
+        self._id, self._life = int(told["id"]), str(told["life"])
         self._dropped = 0
         self._ended: list[RecordedRequest] | None = None
 
@@ -119,21 +120,24 @@ class Recording:
         """End it, and keep what it has. Ending it again does nothing."""
         if self._ended is not None:
             return
-        command(self._send, "POST", f"/recordings/{self._id}/stop", {})
+        command(self._send, "POST", self._path("/stop"))
         self._ended = self._read()
-        command(self._send, "DELETE", f"/recordings/{self._id}")
+        remove(self._send, self._path())
 
     def discard(self) -> None:
         """End it, and keep nothing."""
         if self._ended is None:
             self._ended = []
-            command(self._send, "DELETE", f"/recordings/{self._id}")
+            remove(self._send, self._path())
+
+    def _path(self, verb: str = "") -> str:
+        return f"/recordings/{self._id}{verb}?life={self._life}"
 
     def _read(self) -> list[RecordedRequest]:
         rows: list[dict[str, Any]] = []
         after: int | None = 0
         while after is not None:
-            path = f"/recordings/{self._id}?after={after}&limit={_PAGE}"
+            path = f"{self._path()}&after={after}&limit={_PAGE}"
             page = command(self._send, "GET", path)
             rows += page["rows"]
             self._dropped, after = int(page["dropped"]), page["next"]

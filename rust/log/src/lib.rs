@@ -49,7 +49,7 @@ pub use config::{BatchValidation, LogConfig};
 pub use error::LogError;
 pub use leader_epochs::{Agreement, CopyEnd, EpochEnd, EpochStart, LeaderEpochs};
 pub use log_dir::LogDir;
-pub use producer_state::{ActiveProducer, Duplicate, ProducerState, Undo};
+pub use producer_state::{ActiveProducer, Duplicate, FIRST_INVENTED_ID, ProducerState, Undo};
 pub use recovery::RecoveryReport;
 pub use retention::{Retained, SegmentExtent, SegmentTimes, retention_bound};
 pub use segment_file::{FileSlice, SegmentFile};

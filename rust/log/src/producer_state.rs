@@ -23,7 +23,7 @@ const BATCHES_KEPT: usize = 5;
 
 /// No cluster gives out so many ids. A client may write any number as its id, and one that wrote
 /// the greatest of all must not use up the ids of everyone.
-const FIRST_INVENTED_ID: i64 = 1 << 62;
+pub const FIRST_INVENTED_ID: i64 = 1 << 62;
 
 /// One batch of a producer that is in the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

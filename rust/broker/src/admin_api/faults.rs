@@ -11,6 +11,9 @@ use super::commands::{Command, Method, Obey};
 use crate::admin_http::Refusal;
 use crate::test_control::{Page, Refused, TestControl};
 
+/// The parameter that says of which life of the broker a fault or a recording is.
+const LIFE: &str = "life";
+
 /// Commands that see faults and end them. None waits for a room that a fault may stall.
 pub(super) const ENDS: &[Command<Obey<TestControl>>] = &[
     Command {
@@ -28,14 +31,16 @@ pub(super) const ENDS: &[Command<Obey<TestControl>>] = &[
     Command {
         path: "/faults/{id}",
         method: Method::Get,
-        query: &[],
-        obey: |control, asked, _| control.show_fault(id(asked)?).map_err(refusal),
+        query: &[LIFE],
+        obey: |control, asked, _| control.show_fault(id(asked)?, asked.text(LIFE)).map_err(refusal),
     },
     Command {
         path: "/faults/{id}",
         method: Method::Delete,
-        query: &[],
-        obey: |control, asked, _| control.remove_fault(id(asked)?).map_err(refusal),
+        query: &[LIFE],
+        obey: |control, asked, _| {
+            control.remove_fault(id(asked)?, asked.text(LIFE)).map_err(refusal)
+        },
     },
 ];
 
@@ -93,7 +98,7 @@ pub(super) const AT_ONCE: &[Command<Obey<TestControl>>] = &[
     Command {
         path: "/recordings/{id}",
         method: Method::Get,
-        query: &["limit", "after"],
+        query: &["limit", "after", LIFE],
         obey: |control, asked, _| {
             control.read_recording(id(asked)?, &page(asked)?).map_err(refusal)
         },
@@ -101,14 +106,18 @@ pub(super) const AT_ONCE: &[Command<Obey<TestControl>>] = &[
     Command {
         path: "/recordings/{id}/stop",
         method: Method::Post,
-        query: &[],
-        obey: |control, asked, _| control.end_recording(id(asked)?).map_err(refusal),
+        query: &[LIFE],
+        obey: |control, asked, _| {
+            control.end_recording(id(asked)?, asked.text(LIFE)).map_err(refusal)
+        },
     },
     Command {
         path: "/recordings/{id}",
         method: Method::Delete,
-        query: &[],
-        obey: |control, asked, _| control.remove_recording(id(asked)?).map_err(refusal),
+        query: &[LIFE],
+        obey: |control, asked, _| {
+            control.remove_recording(id(asked)?, asked.text(LIFE)).map_err(refusal)
+        },
     },
 ];
 
@@ -160,7 +169,8 @@ pub(super) const WAITING: &[Command<Obey<TestControl>>] = &[
 
 fn page(asked: &Asked) -> Result<Page, Refusal> {
     let after = asked.number("after", 0..=u64::MAX)?.unwrap_or(0);
-    Ok(Page { after, limit: Some(asked.limit()?) })
+    let life = asked.text(LIFE).map(str::to_owned);
+    Ok(Page { after, limit: Some(asked.limit()?), life })
 }
 
 fn id(asked: &Asked) -> Result<u64, Refusal> {

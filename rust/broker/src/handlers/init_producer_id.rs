@@ -16,14 +16,19 @@ use kafkalite_protocol::messages::init_producer_id::{
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// The rest of the block of ids that the controller gave to this broker, and who waits for the next
 /// one.
 pub struct ProducerIds {
     broker_id: i32,
     state: Mutex<State>,
+    /// See [`ProducerIds::on_block`].
+    on_block: OnceLock<OnBlock>,
 }
+
+/// Called with the greatest id of a block, before any of its ids is given out.
+type OnBlock = Box<dyn Fn(i64) + Send + Sync>;
 
 struct State {
     block: Range<i64>,
@@ -46,7 +51,12 @@ impl ProducerIds {
     #[must_use]
     pub fn new(broker_id: i32) -> Arc<Self> {
         let state = State { block: 0..0, asking: false, waiting: VecDeque::new() };
-        Arc::new(Self { broker_id, state: Mutex::new(state) })
+        Arc::new(Self { broker_id, state: Mutex::new(state), on_block: OnceLock::new() })
+    }
+
+    /// Calls `note` with the greatest id of each block, before any of its ids is given out.
+    pub fn on_block(&self, note: OnBlock) {
+        self.on_block.get_or_init(|| note);
     }
 
     /// Calls `done` with an id above `above` that no producer has, or had before a restart. The
@@ -81,6 +91,9 @@ impl ProducerIds {
         // Weak: the controller keeps the closure until it has an answer.
         let (this, asked) = (Arc::clone(self), Arc::downgrade(controller));
         let given = move |given: Result<ProducerIdBlock, ApiError>| {
+            if let (Ok(block), Some(note)) = (&given, this.on_block.get()) {
+                note(block.first + block.len - 1);
+            }
             let refused = this.given(given);
             for wanted in refused {
                 (wanted.done)(Err(ErrorCode::CoordinatorLoadInProgress));
@@ -112,7 +125,7 @@ pub fn handle(rooms: &Rooms, call: Call<InitProducerIdRequest>) {
     if let Some(error) = refused(&request) {
         return answer(reply, Err(error));
     }
-    let above = rooms.partitions.greatest_producer_id();
+    let above = rooms.partitions.producer_ids().greatest();
     let ask = |done: Done<Result<i64, ErrorCode>>| {
         let done = Box::new(move |given| done.tell(given));
         rooms.producer_ids.next(&rooms.controller, above, done);

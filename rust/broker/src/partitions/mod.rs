@@ -11,6 +11,7 @@ mod log_dirs;
 mod log_manager;
 mod partition;
 mod partition_state;
+mod producer_ids;
 mod replica_manager;
 mod throttles;
 mod topic_settings;
@@ -23,6 +24,7 @@ pub use partition::{
     AppendedToPartition, FetchReader, Fetched, Partition, ReadPlan, Totals, Traffic,
 };
 pub use partition_state::{CommitStatus, FollowerFetch, IsrProposal, PartitionState};
+pub use producer_ids::ProducerIdsSeen;
 pub use replica_manager::{FutureReplica, PartitionProposal, ReplicaManager, ReplicaManagerConfig};
 pub use throttles::{Throttle, ThrottledHere, Throttles};
 pub use topic_settings::TopicSettings;

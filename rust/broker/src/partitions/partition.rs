@@ -8,6 +8,7 @@
 
 use super::group_commit::GroupCommit;
 use super::partition_state::PartitionState;
+use super::producer_ids::ProducerIdsSeen;
 use super::throttles::ThrottledHere;
 use crate::metadata::PartitionImage;
 use crate::waiters::{PartitionSubscription, WatchList};
@@ -55,6 +56,7 @@ pub struct Partition {
     max_lag_ms: u64,
     traffic: Traffic,
     throttled: ThrottledHere,
+    producer_ids: Arc<ProducerIdsSeen>,
 }
 
 /// A partition's name, key and waiter lists, as its maker knows them.
@@ -81,6 +83,8 @@ pub struct PartitionIdentity {
     pub brokers: Arc<KnownBrokers>,
     /// `replica.lag.time.max.ms`
     pub max_lag_ms: u64,
+    /// The producer ids that logs here hold.
+    pub producer_ids: Arc<ProducerIdsSeen>,
 }
 
 impl Partition {
@@ -117,6 +121,7 @@ impl Partition {
             max_lag_ms: identity.max_lag_ms,
             traffic: Traffic::default(),
             throttled: ThrottledHere::default(),
+            producer_ids: identity.producer_ids,
         }
     }
 

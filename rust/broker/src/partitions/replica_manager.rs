@@ -10,6 +10,7 @@ use super::checkpoints::Checkpoint;
 use super::group_commit::GroupCommit;
 use super::log_dirs::LogDirs;
 use super::partition::{KnownBrokers, Partition, PartitionIdentity, Totals};
+use super::producer_ids::ProducerIdsSeen;
 use super::throttles::Throttles;
 use super::topic_settings::TopicSettings;
 use crate::clock::Clock;
@@ -20,7 +21,7 @@ use kafkalite_log::{CommitLog, LogDir};
 use kafkalite_protocol::{ErrorCode, Uuid};
 use parking_lot::{Mutex, RwLock};
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 mod assigning;
@@ -99,8 +100,8 @@ pub struct ReplicaManager {
     on_opened: OnceLock<Box<dyn Fn() + Send + Sync>>,
     /// One at a time replaces the checkpoints, with what holds then.
     checkpointing: Mutex<()>,
-    /// The greatest producer id that a log held when it was opened; -1 if none did.
-    greatest_producer_id: AtomicI64,
+    /// What the logs hold, shared with the partitions.
+    producer_ids: Arc<ProducerIdsSeen>,
     /// Logs that are opened, until their topics are followed.
     opened: Mutex<Opened>,
     /// One new log at a time is given its directory.
@@ -134,7 +135,7 @@ impl ReplicaManager {
             on_deadline: OnceLock::new(),
             on_opened: OnceLock::new(),
             checkpointing: Mutex::default(),
-            greatest_producer_id: AtomicI64::new(-1),
+            producer_ids: Arc::default(),
             opened: Mutex::default(),
             placing: Mutex::default(),
             moves: Moves::default(),
@@ -142,11 +143,11 @@ impl ReplicaManager {
         }
     }
 
-    /// The greatest producer id that any log held when it was opened; -1 if none did. A log whose
-    /// files were copied here holds ids that this cluster never gave out.
+    /// The producer ids that the logs here hold. A log whose files were copied here holds ids that
+    /// this cluster never gave out.
     #[must_use]
-    pub fn greatest_producer_id(&self) -> i64 {
-        self.greatest_producer_id.load(Ordering::Acquire)
+    pub fn producer_ids(&self) -> &ProducerIdsSeen {
+        &self.producer_ids
     }
 
     /// Who puts logs on the disk.
@@ -351,6 +352,7 @@ impl ReplicaManager {
             committer: self.committer.clone(),
             brokers: Arc::clone(&self.brokers),
             max_lag_ms: self.config.max_lag_ms,
+            producer_ids: Arc::clone(&self.producer_ids),
         };
         let noted =
             dir.checkpoints().noted(Checkpoint::HighWatermark, &topic.name, topic.id, index);

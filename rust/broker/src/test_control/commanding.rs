@@ -127,7 +127,7 @@ mod tests {
         let first = std::sync::Arc::clone(&control.faults.load()[0]);
         assert!(first.fires());
         control.add_fault(fault).expect("the first one is spent");
-        assert!(control.show_fault(first.id).is_err(), "it made room");
+        assert!(control.show_fault(first.id, None).is_err(), "it made room");
     }
 
     #[test]

@@ -15,6 +15,8 @@ use super::spec::Spec;
 #[derive(Serialize)]
 struct Told<'a> {
     id: u64,
+    /// Of which life of the broker it is.
+    life: &'a str,
     #[serde(flatten)]
     spec: &'a Spec,
     /// Calls that matched.
@@ -36,9 +38,9 @@ struct Removed {
 }
 
 impl<'a> Told<'a> {
-    fn new(fault: &'a Fault) -> Self {
+    fn new(fault: &'a Fault, life: &'a str) -> Self {
         let (seen, fired) = fault.counts();
-        Self { id: fault.id, spec: &fault.checked.spec, seen, fired, spent: fault.is_spent() }
+        Self { id: fault.id, life, spec: &fault.checked.spec, seen, fired, spent: fault.is_spent() }
     }
 }
 
@@ -67,6 +69,14 @@ struct Meant {
     client_id: Option<String>,
 }
 
+/// The life of the broker that a program means; `None`: this one.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct OfLife {
+    #[serde(default)]
+    life: Option<String>,
+}
+
 /// What a command made; its other members are left out.
 #[derive(Deserialize)]
 struct Made {
@@ -87,34 +97,37 @@ impl TestControl {
     pub fn add_fault(&self, body: &[u8]) -> Result<Vec<u8>, Refused> {
         let checked = read::<Spec>(body)?.check()?;
         let fault = self.add(checked)?;
-        Ok(json(&Told::new(&fault)))
+        Ok(json(&Told::new(&fault, self.life.as_str())))
     }
 
     /// The faults in force.
     pub fn list_faults(&self) -> Vec<u8> {
         let faults = self.faults.load();
-        json(&List { faults: faults.iter().map(|fault| Told::new(fault)).collect() })
+        let life = self.life.as_str();
+        json(&List { faults: faults.iter().map(|fault| Told::new(fault, life)).collect() })
     }
 
-    /// One of them.
+    /// One of them, of this life of the broker or of the one that is named.
     ///
     /// # Errors
     /// There is none.
-    pub fn show_fault(&self, id: u64) -> Result<Vec<u8>, Refused> {
+    pub fn show_fault(&self, id: u64, life: Option<&str>) -> Result<Vec<u8>, Refused> {
+        self.life.check(life, &format!("fault {id}"))?;
         let faults = self.faults.load();
         let fault = faults.iter().find(|fault| fault.id == id).ok_or_else(|| unknown(id))?;
-        Ok(json(&Told::new(fault)))
+        Ok(json(&Told::new(fault, self.life.as_str())))
     }
 
     /// Removes one, and tells how often it struck.
     ///
     /// # Errors
     /// There is none.
-    pub fn remove_fault(self: &Arc<Self>, id: u64) -> Result<Vec<u8>, Refused> {
+    pub fn remove_fault(self: &Arc<Self>, id: u64, life: Option<&str>) -> Result<Vec<u8>, Refused> {
+        self.life.check(life, &format!("fault {id}"))?;
         let fault = self.faults.load().iter().find(|fault| fault.id == id).cloned();
         let fault = fault.ok_or_else(|| unknown(id))?;
         self.remove(|fault| fault.id == id);
-        Ok(json(&Told::new(&fault)))
+        Ok(json(&Told::new(&fault, self.life.as_str())))
     }
 
     /// Removes all.
@@ -209,6 +222,7 @@ impl TestControl {
     /// # Errors
     /// There is no such recording, or the page is too large.
     pub fn read_recording(&self, id: u64, page: &Page) -> Result<Vec<u8>, Refused> {
+        self.life.check(page.life.as_deref(), &format!("recording {id}"))?;
         Ok(json(&self.recorded(id, page)?))
     }
 
@@ -216,7 +230,8 @@ impl TestControl {
     ///
     /// # Errors
     /// There is none.
-    pub fn end_recording(&self, id: u64) -> Result<Vec<u8>, Refused> {
+    pub fn end_recording(&self, id: u64, life: Option<&str>) -> Result<Vec<u8>, Refused> {
+        self.life.check(life, &format!("recording {id}"))?;
         Ok(json(&self.stop_recording(id)?))
     }
 
@@ -224,7 +239,8 @@ impl TestControl {
     ///
     /// # Errors
     /// There is none.
-    pub fn remove_recording(&self, id: u64) -> Result<Vec<u8>, Refused> {
+    pub fn remove_recording(&self, id: u64, life: Option<&str>) -> Result<Vec<u8>, Refused> {
+        self.life.check(life, &format!("recording {id}"))?;
         Ok(json(&self.delete_recording(id)?))
     }
 
@@ -276,8 +292,10 @@ impl TestControl {
             ("GET", "recordings", Some(id), "") => {
                 read(or_nothing(body)).and_then(|page| self.read_recording(id, &page))
             }
-            ("POST", "recordings", Some(id), "stop") => self.end_recording(id),
-            ("DELETE", "recordings", Some(id), "") => self.remove_recording(id),
+            ("POST", "recordings", Some(id), "stop") => read::<OfLife>(or_nothing(body))
+                .and_then(|of| self.end_recording(id, of.life.as_deref())),
+            ("DELETE", "recordings", Some(id), "") => read::<OfLife>(or_nothing(body))
+                .and_then(|of| self.remove_recording(id, of.life.as_deref())),
             _ => return None,
         })
     }
@@ -324,8 +342,10 @@ impl TestControl {
             ("GET", "/snapshots", _) => self.list_snapshots(),
             ("POST", "/forks", _) => self.add_fork(body),
             ("GET", "/forks", _) => Ok(self.list_forks()),
-            ("GET", _, Some(id)) => self.show_fault(id),
-            ("DELETE", _, Some(id)) => self.remove_fault(id),
+            ("GET", _, Some(id)) => read::<OfLife>(or_nothing(body))
+                .and_then(|of| self.show_fault(id, of.life.as_deref())),
+            ("DELETE", _, Some(id)) => read::<OfLife>(or_nothing(body))
+                .and_then(|of| self.remove_fault(id, of.life.as_deref())),
             _ => {
                 let (what, why) = ("there is nothing here", "test control has no such path");
                 let hint = "GET /api/v1/openapi.json lists what there is.";

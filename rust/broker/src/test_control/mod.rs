@@ -9,10 +9,12 @@
 //! | `moves` | leaders and coordinators that move |
 //! | `disk`, `clock` | the file system and the clock of a broker under test |
 //! | `snapshots`, `forks` | copies of all that the broker keeps, and second brokers on them |
+//! | `given_ids` | producer ids that a reset does not give out again |
 //! | `noting`, `told`, `seen` | what is noted of each request, answer and connection |
 //! | `recordings` | the requests of a test run |
 //! | `explain`, `waits`, `errors_told`, `words` | why a client is stuck |
 //! | `commanding` | commands that wait while the broker stops |
+//! | `life` | which life of the broker a fault or a recording is of |
 //! | `commands` | all of it as JSON, for the admin API and Python |
 //!
 //! Only a broker with `kafkalite.test.control=true` has it. The closure that runs requests
@@ -51,8 +53,10 @@ mod explain;
 mod fault;
 mod faulted;
 mod forks;
+mod given_ids;
 mod held;
 mod intercept;
+mod life;
 mod moves;
 mod noting;
 mod offset_apis;
@@ -92,6 +96,7 @@ pub struct TestControl {
     /// One change of the list at a time.
     changing: Mutex<()>,
     is_armed: AtomicBool,
+    life: life::Life,
     next_id: AtomicU64,
     holding: Holding,
     next_request: AtomicU64,
@@ -118,6 +123,7 @@ impl TestControl {
             faults: ArcSwap::default(),
             changing: Mutex::default(),
             is_armed: AtomicBool::new(false),
+            life: life::Life::new(),
             next_id: AtomicU64::new(0),
             holding: Holding::default(),
             next_request: AtomicU64::new(0),
@@ -146,6 +152,7 @@ impl TestControl {
     /// The rooms are there.
     pub fn open(&self, rooms: &Arc<Rooms>, timer: &Arc<Timer>) {
         self.behind.get_or_init(|| (Arc::downgrade(rooms), Arc::downgrade(timer)));
+        given_ids::keep(rooms);
     }
 
     /// Whether a request has to take the way through the faults.

@@ -12,6 +12,7 @@ use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
 use super::TestControl;
+use super::life::Life;
 use super::refusal::Refused;
 use super::seen::{End, Failed, Part, Seen};
 use super::spec::Kind;
@@ -49,6 +50,8 @@ pub struct Page {
     pub after: u64,
     /// So many of them.
     pub limit: Option<usize>,
+    /// The life of the broker that the recording is of; `None`: this one.
+    pub life: Option<String>,
 }
 
 struct Recording {
@@ -80,6 +83,8 @@ pub(super) struct Recordings {
 #[derive(Debug, Serialize)]
 pub(super) struct Told {
     id: u64,
+    /// Of which life of the broker it is.
+    life: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     client_id: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -163,9 +168,10 @@ impl Recording {
             && self.client_id.as_deref().is_none_or(|id| seen.client_id.as_deref() == Some(id))
     }
 
-    fn told(&self) -> Told {
+    fn told(&self, life: &Life) -> Told {
         Told {
             id: self.id,
+            life: life.as_str().to_owned(),
             client_id: self.client_id.clone(),
             api: self.api.map(ApiKey::name),
             limit: self.limit,
@@ -233,7 +239,7 @@ impl TestControl {
             let (id, requests) = (inner.last_id, VecDeque::new());
             let (dropped, is_over) = (0, false);
             let recording = Recording { id, limit, client_id, api, requests, dropped, is_over };
-            let told = recording.told();
+            let told = recording.told(&self.life);
             inner.all.push(recording);
             Ok(told)
         })
@@ -242,7 +248,8 @@ impl TestControl {
     /// The recordings, the oldest first.
     pub(super) fn told_recordings(&self) -> List {
         let inner = self.recordings.inner.lock();
-        List { recordings: inner.all.iter().map(Recording::told).collect() }
+        let told = |recording: &Recording| recording.told(&self.life);
+        List { recordings: inner.all.iter().map(told).collect() }
     }
 
     /// Requests of a recording.
@@ -260,7 +267,7 @@ impl TestControl {
             // Two threads may have taken their numbers in the other order than their turns.
             let mut later: Vec<Arc<Seen>> = recording.requests.iter().cloned().collect();
             later.retain(|seen| seen.number > page.after);
-            (recording.told(), later)
+            (recording.told(&self.life), later)
         };
         found.sort_unstable_by_key(|seen| seen.number);
         let has_more = found.len() > limit;
@@ -275,7 +282,7 @@ impl TestControl {
             let mut all = inner.all.iter_mut();
             let recording = all.find(|recording| recording.id == id).ok_or_else(|| unknown(id))?;
             recording.is_over = true;
-            Ok(recording.told())
+            Ok(recording.told(&self.life))
         })
     }
 
@@ -286,7 +293,7 @@ impl TestControl {
             let place = place.ok_or_else(|| unknown(id))?;
             let mut recording = inner.all.remove(place);
             recording.is_over = true;
-            Ok(recording.told())
+            Ok(recording.told(&self.life))
         })
     }
 }

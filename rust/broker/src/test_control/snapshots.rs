@@ -28,7 +28,7 @@ use crate::metadata::metadata_log::write_image;
 use crate::metadata::{CLUSTER_METADATA_TOPIC, MetadataError, MetadataImage};
 
 /// The folder of snapshots in a log directory. It is no name of a partition.
-const FOLDER: &str = ".kafkalite-snapshots";
+pub(super) const FOLDER: &str = ".kafkalite-snapshots";
 
 /// What a folder ends with that is not complete.
 const UNFINISHED: &str = ".unfinished";

@@ -70,6 +70,8 @@ impl Partition {
         acks_all: bool,
         now_ms: i64,
     ) -> Result<AppendedToPartition, AppendRefusal> {
+        // Before the log has it: no new producer gets an id that a log holds.
+        self.producer_ids.saw(batch.header().producer_id);
         let appended = self.log.append_as_leader(batch, epoch, now_ms);
         let appended = appended.map_err(|error| self.refusal(error))?;
         let status = self.after_append(&appended, epoch, acks_all);

@@ -94,6 +94,7 @@ fn house(flush_messages: u64) -> House {
         committer: committer.clone(),
         brokers: Arc::default(),
         max_lag_ms: 30_000,
+        producer_ids: Arc::default(),
     };
     let partition = Arc::new(Partition::new(identity, 1, Arc::new(log), Offset(0)));
     partition.set_config(config, 1);

@@ -279,8 +279,7 @@ impl ReplicaManager {
         let state = OpenState { clean: noted.clean && may_be_clean, ..noted };
         let now_ms = self.config.clock.wall_ms();
         let (log, report) = CommitLog::open(log_dir, name, settings.log.clone(), state, now_ms)?;
-        let greatest = report.greatest_producer_id.unwrap_or(-1);
-        self.greatest_producer_id.fetch_max(greatest, Ordering::AcqRel);
+        self.producer_ids.saw(report.greatest_producer_id.unwrap_or(-1));
         if report.truncated_bytes > 0 || report.lost_below_recovery_point {
             tracing::warn!(log = name, ?report, "log was cut back to its last whole batch");
         }

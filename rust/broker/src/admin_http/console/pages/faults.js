@@ -1,6 +1,5 @@
 // Test control: stages that stand still, faults, moves, copies, and the broker's clock.
 
-import { part } from "../api.js";
 import { useCommand } from "../command.js";
 import { count } from "../format.js";
 import { Heading, Shown, Table, Trouble, useAsked } from "../parts.js";
@@ -52,7 +51,7 @@ function Stages({ faults, command }) {
         const stalls = faults.filter((fault) => fault.kind === "stall" && fault.stage === stage);
         const toggle = () =>
           stalls.length > 0
-            ? command.run("DELETE", `/faults/${part(String(stalls[0].id))}`)
+            ? command.run("DELETE", pathOf(stalls[0]))
             : command.run("POST", "/faults", { kind: "stall", stage });
         return html`<li>
           <button
@@ -121,9 +120,14 @@ function Add({ command }) {
   </section>`;
 }
 
+/** Its path: never that of a fault of another life of the broker. @param {any} fault */
+function pathOf(fault) {
+  return `/faults/${fault.id}?life=${fault.life}`;
+}
+
 /** What a fault is restricted to. @param {any} fault */
 function restrictions(fault) {
-  const shown = new Set(["id", "kind", "seen", "fired", "spent"]);
+  const shown = new Set(["id", "life", "kind", "seen", "fired", "spent"]);
   const rest = Object.entries(fault).filter(([name, value]) => !shown.has(name) && value !== null);
   return rest.map(([name, value]) => html`<code><bdi>${`${name}=${value}`}</bdi></code> `);
 }
@@ -143,7 +147,7 @@ function Faults({ faults, command }) {
           class="danger"
           aria-label=${`Remove fault ${fault.id}`}
           disabled=${command.busy}
-          onClick=${() => command.run("DELETE", `/faults/${part(String(fault.id))}`)}
+          onClick=${() => command.run("DELETE", pathOf(fault))}
         >
           Remove
         </button>`,
