@@ -14,10 +14,11 @@
 //! | `/api/v1/...` | the API, which another room makes and `guard.rs` keeps from strangers |
 //!
 //! One thread with a runtime of its own serves them. So a scrape never waits for a Kafka request,
-//! and a Kafka request never waits for a scrape. What the API reads, it reads on at most
-//! [`BLOCKING_THREADS`] more, so that a probe does not wait for a disk. The port is bound
-//! separately, before the broker starts. Connections are few and have deadlines (`listener.rs`); a
-//! host name that is not the broker's is answered with 421 (`host.rs`).
+//! and a Kafka request never waits for a scrape. What has to wait for a disk runs on at most
+//! [`BLOCKING_THREADS`] more, each kind of work on its own share of them. So a probe does not wait
+//! for a disk. The port is bound separately, before the broker starts. Connections are few and
+//! have deadlines (`listener.rs`). A host name that is not the broker's is answered with 421
+//! (`host.rs`).
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -30,7 +31,7 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{Html, IntoResponse, Response};
 use axum::routing::get;
-use tokio::sync::oneshot;
+use tokio::sync::{Semaphore, oneshot};
 
 use crate::clock::Clock;
 use crate::metrics::Metrics;
@@ -54,7 +55,10 @@ mod tests;
 mod text;
 
 /// Threads for what has to wait for a disk, at most. They end when there is nothing to do.
-pub const BLOCKING_THREADS: usize = 6;
+pub const BLOCKING_THREADS: usize = 8;
+
+/// So many of them are for pages of figures that take time: one for each of [`Pages`].
+pub const PAGE_THREADS: usize = 2;
 
 /// Where the API is.
 const API: &str = "/api/v1";
@@ -162,6 +166,22 @@ struct Shared {
     metrics: Arc<Metrics>,
     clock: Arc<dyn Clock>,
     ready: Arc<AtomicBool>,
+    pages: Pages,
+}
+
+/// The pages that take time: each is made once at a time. A disk that stands still holds up one
+/// thread for each of them, however many clients ask. It holds up nothing else of the port.
+#[derive(Clone)]
+struct Pages {
+    groups: Arc<Semaphore>,
+    clients: Arc<Semaphore>,
+}
+
+impl Pages {
+    fn new() -> Self {
+        let one = || Arc::new(Semaphore::new(PAGE_THREADS / 2));
+        Self { groups: one(), clients: one() }
+    }
 }
 
 /// Kafka's name of an API, or its number if it has none here.
@@ -186,7 +206,7 @@ fn router(parts: AdminParts, ready_flag: Arc<AtomicBool>) -> Router {
         .route("/", get(index))
         .route("/health/live", get(|| async { "live\n" }))
         .route("/health/ready", get(ready))
-        .with_state(Shared { metrics: of, clock, ready: ready_flag })
+        .with_state(Shared { metrics: of, clock, ready: ready_flag, pages: Pages::new() })
         .merge(console::router())
         .nest(API, api.layer(guard))
         .fallback(nothing)
@@ -220,18 +240,33 @@ async fn topics(State(shared): State<Shared>, headers: HeaderMap) -> impl IntoRe
 
 async fn groups(State(shared): State<Shared>, headers: HeaderMap) -> impl IntoResponse {
     // Lag in seconds may have to wait for a disk, and a health probe must not.
-    aside(shared, "groups", &headers).await
+    let turn = Arc::clone(&shared.pages.groups);
+    aside(shared, "groups", turn, &headers).await
 }
 
 async fn clients(State(shared): State<Shared>, headers: HeaderMap) -> impl IntoResponse {
     // Many clients may report much.
-    aside(shared, "clients", &headers).await
+    let turn = Arc::clone(&shared.pages.clients);
+    aside(shared, "clients", turn, &headers).await
 }
 
-/// A page that takes time.
-async fn aside(shared: Shared, name: &'static str, headers: &HeaderMap) -> Response {
+/// A page that takes time. The turn is taken before: a client that goes away while it waits leaves
+/// nothing to do.
+async fn aside(
+    shared: Shared,
+    name: &'static str,
+    turn: Arc<Semaphore>,
+    headers: &HeaderMap,
+) -> Response {
     let format = Format::asked(headers);
-    let page = move || exposition::page(&shared.metrics, name, format);
+    let Ok(turn) = turn.acquire_owned().await else {
+        return (StatusCode::SERVICE_UNAVAILABLE, "stopping\n").into_response();
+    };
+    let page = move || {
+        let page = exposition::page(&shared.metrics, name, format);
+        drop(turn);
+        page
+    };
     match tokio::task::spawn_blocking(page).await {
         Ok(text) => figures(text, format).into_response(),
         Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),

@@ -172,7 +172,7 @@ type StageHistograms = [Histogram; Stage::ALL.len()];
 pub struct Metrics {
     stages: Box<[OnceLock<Box<StageHistograms>>]>,
     scalars: Mutex<Vec<Scalar>>,
-    pages: Mutex<Vec<(&'static str, Box<dyn Gather>)>>,
+    pages: Mutex<Vec<(&'static str, Arc<dyn Gather>)>>,
     recent: Option<RecentRequests>,
     finished: FinishedRequests,
 }
@@ -277,13 +277,14 @@ impl Metrics {
         gather: fn(&T) -> Vec<Table>,
     ) {
         let page = Page { at: Arc::downgrade(of), gather };
-        self.pages.lock().push((name, Box::new(page)));
+        self.pages.lock().push((name, Arc::new(page)));
     }
 
     /// The tables of the page of this name, as they are now.
     #[must_use]
     pub fn tables(&self, page: &str) -> Vec<Table> {
-        let pages = self.pages.lock();
+        let pages = self.pages.lock().clone();
+        // Without the lock: one page may have to wait for a disk, and the others must not.
         pages.iter().filter(|(name, _)| *name == page).flat_map(|(_, page)| page.gather()).collect()
     }
 

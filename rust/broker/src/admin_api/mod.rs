@@ -36,7 +36,7 @@ use axum::routing::get;
 use serde::Serialize;
 use tokio::sync::Semaphore;
 
-use crate::admin_http::{BLOCKING_THREADS, Refusal};
+use crate::admin_http::{BLOCKING_THREADS, PAGE_THREADS, Refusal};
 use crate::client_metrics::ClientMetrics;
 use crate::clock::Clock;
 use crate::cluster::Cluster;
@@ -118,7 +118,7 @@ const TURNS_OF_TESTS: [(&[Command<Obey<TestControl>>], usize); 3] =
     [(faults::WAITING, 1), (faults::AT_ONCE, 2), (faults::ENDS, 1)];
 
 /// Blocking threads that reads and steps of changes take turns on.
-const TURNS: usize = BLOCKING_THREADS - 4;
+const TURNS: usize = BLOCKING_THREADS - PAGE_THREADS - 4;
 
 /// The body of an answer, or why there is none.
 type Answer = Result<Vec<u8>, Refusal>;

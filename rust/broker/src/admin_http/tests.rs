@@ -159,6 +159,54 @@ fn a_client_that_says_nothing_is_let_go() {
     assert_eq!(silent.read(&mut [0; 1]).expect("an end"), 0);
 }
 
+/// What a page of figures waits for.
+struct Gate {
+    asked: std::sync::mpsc::Sender<()>,
+    open: parking_lot::Mutex<()>,
+}
+
+/// Scrapes whose reads a disk held up took every thread that the API needs. No request could end
+/// the fault that held them up.
+#[test]
+fn pages_that_wait_for_a_disk_hold_up_one_thread_and_no_other_page() {
+    let (asked, was_asked) = std::sync::mpsc::channel();
+    let gate = Arc::new(Gate { asked, open: parking_lot::Mutex::default() });
+    let metrics = Arc::new(Metrics::new());
+    metrics.page("groups", &gate, |gate: &Gate| {
+        gate.asked.send(()).expect("the test runs");
+        drop(gate.open.lock());
+        Vec::new()
+    });
+    let blocking =
+        || async { tokio::task::spawn_blocking(|| "done").await.expect("it does not panic") };
+    let api = Router::new().route("/work", axum::routing::get(blocking));
+    let listener = AdminListener::bind("127.0.0.1", 0).expect("a free port");
+    let admin = listener.start(AdminParts { api, ..parts(metrics) }).expect("a thread");
+    let closed = gate.open.lock();
+    let head = "GET /metrics/groups HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+    let mut scrapes: Vec<TcpStream> =
+        (0..2 * BLOCKING_THREADS).map(|_| connect(admin.address())).collect();
+    for scrape in &mut scrapes {
+        scrape.write_all(head.as_bytes()).expect("it reads");
+    }
+    was_asked.recv_timeout(crate::awaited::LIMIT).expect("one of them is under way");
+    for path in ["/api/v1/work", "/metrics/clients", "/metrics/topics", "/health/ready"] {
+        assert!(get(admin.address(), path).starts_with("HTTP/1.1 200"), "{path}");
+    }
+    assert_eq!(was_asked.try_recv().ok(), None, "the others wait for their turn");
+    // The others go away.
+    let last = scrapes.pop();
+    let first = scrapes.swap_remove(0);
+    drop(scrapes);
+    assert!(get(admin.address(), "/health/ready").starts_with("HTTP/1.1 200"));
+    drop(closed);
+    for mut scrape in [Some(first), last].into_iter().flatten() {
+        let mut answer = String::new();
+        scrape.read_to_string(&mut answer).expect("it answers in text");
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    }
+}
+
 #[test]
 fn ready_turns_into_503_when_the_broker_stops() {
     let admin = serving(Arc::new(Metrics::new()));
