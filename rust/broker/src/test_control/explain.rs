@@ -119,21 +119,14 @@ impl Client {
         }
     }
 
-    /// Whether an error of `api` is over for this client: another of its connections got an answer
-    /// since, without it.
-    fn is_over(&self, streak: &super::seen::Streak, all: &[Self]) -> bool {
+    /// Looks at other connections that may be of the same client.
+    fn others<'a>(&'a self, all: &'a [Self]) -> impl Iterator<Item = &'a Look> {
         let same = |other: &&Self| {
             other.context.connection_id != self.context.connection_id
                 && other.context.client.id() == self.context.client.id()
                 && other.context.peer.ip() == self.context.peer.ip()
         };
-        all.iter().filter(same).any(|other| {
-            let answered_ns = other.look.answered.get(&(streak.api as i16));
-            let has_it =
-                |one: &super::seen::Streak| (one.api, &one.part) == (streak.api, &streak.part);
-            answered_ns.is_some_and(|at_ns| *at_ns > streak.last_ns)
-                && !other.look.streaks.iter().any(has_it)
-        })
+        all.iter().filter(same).map(|other| &other.look)
     }
 }
 
@@ -222,7 +215,7 @@ fn explain(scene: &Scene<'_>, client: &Client, all: &[Client]) -> Vec<Said> {
     let local_id = scene.rooms.config().node_id;
     let now = Now { local_id, image: &scene.image, now_ns: scene.now_ns };
     let is_present =
-        |streak: &&super::seen::Streak| !client.is_over(streak, all) && !is_over(streak, look, now);
+        |streak: &&super::seen::Streak| !is_over(streak, look, client.others(all), now);
     let streaks: Vec<_> = look.streaks.iter().filter(is_present).collect();
     for one in super::errors_told::of_streaks(scene, &streaks) {
         // A member that has joined again waits for the same rebalance.

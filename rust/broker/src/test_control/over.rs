@@ -26,15 +26,37 @@ pub(super) struct Now<'a> {
     pub now_ns: u64,
 }
 
-/// Whether an error is over for a connection that has not seen its end.
-pub(super) fn is_over(streak: &Streak, look: &Look, now: Now<'_>) -> bool {
+/// Whether an error is over for a connection that has not seen its end. `others` are connections of
+/// clients with the same id on the same machine. That may be one client. But many clients have the
+/// default id.
+pub(super) fn is_over<'a>(
+    streak: &Streak,
+    look: &Look,
+    mut others: impl Iterator<Item = &'a Look>,
+    now: Now<'_>,
+) -> bool {
     let is_fresh = now.now_ns.saturating_sub(streak.last_ns) < FRESH_MS * NS_PER_MS;
-    !is_fresh && (goes_on(streak, look) || is_elsewhere(streak, now))
+    !is_fresh
+        && (goes_on(streak, look)
+            || is_elsewhere(streak, now)
+            || others.any(|other| asks_there(streak, other)))
+}
+
+/// Whether another connection asked for the same since, and got it.
+fn asks_there(streak: &Streak, other: &Look) -> bool {
+    let Some(last) = other.answered.get(&(streak.api as i16)) else { return false };
+    let (seen, part) = (&last.seen, &streak.part);
+    let asked = part.topic.is_none() || seen.parts.contains(part);
+    let has_it = |one: &Streak| (one.api, &one.part) == (streak.api, part);
+    last.at_ns > streak.last_ns
+        && asked
+        && seen.group == streak.group
+        && !other.streaks.iter().any(has_it)
 }
 
 /// Whether the client got other answers of the API since, without this error.
 fn goes_on(streak: &Streak, look: &Look) -> bool {
-    look.answered.get(&(streak.api as i16)).is_some_and(|at_ns| *at_ns > streak.last_ns)
+    look.answered.get(&(streak.api as i16)).is_some_and(|last| last.at_ns > streak.last_ns)
 }
 
 /// Whether a request for this partition comes here no more: another broker leads it, or its topic
@@ -58,11 +80,12 @@ mod tests {
 
     use kafkalite_protocol::Uuid;
 
-    use super::super::seen::Part;
+    use super::super::seen::{Answered, Began, Part, Seen};
     use super::*;
     use crate::metadata::records::{
         CreateTopicRecord, MetadataRecord, PartitionRecord, RecordsBatch,
     };
+    use crate::request_queue::{Audience, RequestContext};
 
     const ME: i32 = 1;
     const LATER_NS: u64 = (FRESH_MS + 1) * NS_PER_MS;
@@ -96,13 +119,60 @@ mod tests {
         }
     }
 
-    /// Whether it is over right after it, and some seconds later.
-    fn over(streak: &Streak, answered: Option<(ApiKey, u64)>, leader: i32) -> [bool; 2] {
-        let answered = answered.into_iter().map(|(api, at_ns)| (api as i16, at_ns)).collect();
-        let look = Look { answered, ..Look::default() };
+    /// A connection that got an answer about these partitions of the group.
+    fn look(api: ApiKey, at_ns: u64, parts: &[Part], group: Option<&str>) -> Look {
+        let peer = ([127, 0, 0, 1], 9).into();
+        let context = RequestContext::anonymous((peer, peer), Arc::from("L"), Audience::Clients, 1);
+        let began = Began {
+            number: 1,
+            api,
+            version: 9,
+            correlation_id: 1,
+            client_id: None,
+            received_ns: 0,
+            started_ns: 0,
+            wall_ms: 0,
+            parts: parts.to_vec(),
+            group: group.map(str::to_owned),
+            member: None,
+        };
+        let seen = Arc::new(Seen::new(&context, began));
+        Look { answered: [(api as i16, Answered { at_ns, seen })].into(), ..Look::default() }
+    }
+
+    /// Whether it is over right after it, and some seconds later. `other` is another connection.
+    fn over_with(streak: &Streak, own: &Look, other: Option<&Look>, leader: i32) -> [bool; 2] {
         let image = image(leader);
-        [2, LATER_NS]
-            .map(|now_ns| is_over(streak, &look, Now { local_id: ME, image: &image, now_ns }))
+        [2, LATER_NS].map(|now_ns| {
+            let now = Now { local_id: ME, image: &image, now_ns };
+            is_over(streak, own, other.into_iter(), now)
+        })
+    }
+
+    /// The same without another connection.
+    fn over(streak: &Streak, answered: Option<(ApiKey, u64)>, leader: i32) -> [bool; 2] {
+        let own = answered.map(|(api, at_ns)| look(api, at_ns, &[], None));
+        over_with(streak, &own.unwrap_or_default(), None, leader)
+    }
+
+    /// A producer with the usual name hid the error of another one that wrote another topic.
+    #[test]
+    fn an_error_is_not_over_when_another_connection_asks_for_something_else() {
+        let one = streak(ApiKey::Produce, "t", ErrorCode::NotEnoughReplicas);
+        let over = |api, at_ns, parts: &[Part], group| {
+            let other = look(api, at_ns, parts, group);
+            over_with(&one, &Look::default(), Some(&other), ME)
+        };
+        let of = |topic: &str| Part { topic: Some(Arc::from(topic)), partition: Some(0) };
+        assert_eq!(over(ApiKey::Produce, 2, &[of("u")], None), [false, false]);
+        assert_eq!(over(ApiKey::Produce, 2, &[of("u"), of("t")], None), [false, true]);
+        assert_eq!(over(ApiKey::Produce, 1, &[of("t")], None), [false, false], "before it");
+        assert_eq!(over(ApiKey::Fetch, 2, &[of("t")], None), [false, false], "another API");
+        assert_eq!(over(ApiKey::Produce, 2, &[of("t")], Some("g")), [false, false], "a group");
+        let mut other = look(ApiKey::Produce, 2, &[of("t")], None);
+        other.streaks = vec![one.clone()];
+        let both = over_with(&one, &Look::default(), Some(&other), ME);
+        assert_eq!(both, [false, false], "it has the error too");
     }
 
     #[test]

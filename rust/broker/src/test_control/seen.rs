@@ -223,8 +223,15 @@ struct Notes {
     streaks: BTreeMap<(i16, Part), Streak>,
     /// The last answer that told the client to wait: until when, for how many ms, the fault.
     throttled: Option<(u64, u32, u64)>,
-    /// When each API was answered last.
-    answered: BTreeMap<i16, u64>,
+    answered: BTreeMap<i16, Answered>,
+}
+
+/// The last answer of an API.
+#[derive(Debug, Clone)]
+pub(super) struct Answered {
+    pub at_ns: u64,
+    /// What it answered.
+    pub seen: Arc<Seen>,
 }
 
 /// What test control notes of a connection.
@@ -238,7 +245,8 @@ pub(super) struct Look {
     pub open: Vec<Arc<Seen>>,
     pub streaks: Vec<Streak>,
     pub throttled: Option<(u64, u32, u64)>,
-    pub answered: BTreeMap<i16, u64>,
+    /// The last answer of each API.
+    pub answered: BTreeMap<i16, Answered>,
 }
 
 impl Watched {
@@ -264,9 +272,7 @@ impl Watched {
     /// A request ends. `outcomes` are those of all parts of its answer.
     pub fn end(&self, seen: &Seen, end: End, outcomes: Vec<Failed>, now_ns: u64) {
         let mut notes = self.0.lock();
-        if notes.open.remove(&seen.number).is_none() {
-            return;
-        }
+        let Some(kept_seen) = notes.open.remove(&seen.number) else { return };
         let hits = {
             let mut progress = seen.progress.lock();
             progress.ended = Some((now_ns, end));
@@ -280,7 +286,7 @@ impl Watched {
             notes.throttled = Some((until_ns, hit.ms, hit.fault));
         }
         if end == End::Answered {
-            notes.answered.insert(seen.api as i16, now_ns);
+            notes.answered.insert(seen.api as i16, Answered { at_ns: now_ns, seen: kept_seen });
             notes.count(seen, &outcomes, &hits, now_ns);
         }
     }
