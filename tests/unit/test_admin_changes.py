@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import http.client
 import json
 import socket
 import urllib.error
@@ -322,6 +323,52 @@ def test_bodies_that_are_no_request_are_refused(changes: Changes, body: bytes) -
         urllib.request.urlopen(request, timeout=PATIENCE_S)
     assert error.value.code == 400
     assert "body cannot be read" in json.loads(error.value.read())["what"]
+
+
+@pytest.mark.parametrize(
+    ("path", "head", "body", "status"),
+    [
+        ("/topics", f"Content-Length: {3 << 20}", b" " * (3 << 20), 413),
+        ("/topics", "Transfer-Encoding: chunked", b"ZZ\r\n", 400),
+        ("/faults", "Transfer-Encoding: chunked", b"ZZ\r\n", 400),
+    ],
+)
+def test_a_body_that_does_not_come_whole_is_refused_as_the_file_says(
+    path: str, head: str, body: bytes, status: int
+) -> None:
+    """The answer was plain text."""
+    config = {"kafkalite.console.write": "true"}
+    with kafkalite.Broker(admin_port=0, config=config) as broker:
+        assert broker.admin_url is not None
+        port = int(broker.admin_url.rpartition(":")[2])
+        with socket.create_connection(("127.0.0.1", port), PATIENCE_S) as stream:
+            words = (f"POST /api/v1{path} HTTP/1.1", "Host: localhost", head, "Connection: close")
+            stream.sendall("".join(f"{word}\r\n" for word in words).encode() + b"\r\n")
+            # It may refuse, and close, before it has read all.
+            with contextlib.suppress(ConnectionError):
+                stream.sendall(body)
+            answer = http.client.HTTPResponse(stream)
+            answer.begin()
+            assert answer.status == status
+            responses = FILE["paths"][path]["post"]["responses"]
+            check(json.loads(answer.read()), responses["default"])
+
+
+def test_a_group_of_a_broker_without_groups_is_not_there_and_can_be_made() -> None:
+    """NOT_COORDINATOR: no group has one until a client asks for its coordinator."""
+    config = {"kafkalite.console.write": "true"}
+    with kafkalite.Broker(admin_port=0, topics=["t"], config=config) as broker:
+        assert broker.admin_url is not None
+        changes = Changes(broker.admin_url)
+        for method in ("GET", "DELETE"):
+            with pytest.raises(Refused) as refused:
+                changes.send(method, "/groups/{id}", id="g")
+            assert refused.value.status == 404
+        reset = {"topics": [{"name": "t"}], "to": "earliest"}
+        preview = changes.send("POST", "/groups/{id}/offsets", reset | {"dry_run": True}, id="g")
+        assert (preview["state"], preview["members"]) == ("", 0)
+        changes.send("POST", "/groups/{id}/offsets", reset, id="g")
+        assert changes.send("GET", "/groups/{id}", id="g")["offsets"][0]["committed_offset"] == 0
 
 
 @pytest.mark.parametrize("digits", ["0", "zz", "0x00", "+1", "\u0660\u0660"])

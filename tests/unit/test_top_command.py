@@ -91,14 +91,17 @@ def test_top_fills_a_terminal_and_gives_it_back(terminal: Terminal) -> None:
     assert "Traceback" not in terminal.shown
 
 
-def test_top_ends_with_its_broker(processes: Processes) -> None:
+@pytest.mark.parametrize("words", [(), ("-n", "1000"), ("--json",)])
+def test_top_says_that_its_broker_ended(processes: Processes, words: tuple[str, ...]) -> None:
+    """It ended with exit code 0 and no word."""
     broker = processes.serve()
-    top = processes.start("top", "--admin-url", broker.admin)
+    top = processes.start("top", "--admin-url", broker.admin, *words)
     assert top.popen.stdout is not None
-    assert top.popen.stdout.readline().startswith("broker 1")
+    assert top.popen.stdout.readline()
     assert broker.end() == 0
-    # The end of the stream, or of its connection: either way there is no more to show.
-    assert top.wait() in (0, 3)
+    assert top.wait() == 3
+    assert f"error: the stream of {broker.admin} ended" in top.stderr
+    assert "hint: look whether the broker runs." in top.stderr
 
 
 @pytest.mark.parametrize("command", ["top", "console"])

@@ -69,12 +69,12 @@ def _refused(url: str, error: urllib.error.HTTPError) -> CommandError:
 def events(
     admin_url: str, token: str | None, broker: str | None = None
 ) -> Iterator[dict[str, Any]]:
-    """Yield the events of the broker's stream, five a second, until the broker ends it.
+    """Yield the events of the broker's stream, five a second, for as long as they are wanted.
 
     With ``broker``, the id of another one or ``all``, they come once a second.
 
     Raises:
-        CommandError: The broker cannot be reached, refuses, or goes away.
+        CommandError: The broker cannot be reached, refuses, or ends the stream.
     """
     path = "/live" if broker is None else f"/live?broker={broker}"
     with ask(admin_url, path, token) as answer:
@@ -84,9 +84,15 @@ def events(
                     event: dict[str, Any] = json.loads(line.removeprefix(b"data: "))
                     yield event
         except (OSError, ValueError, http.client.HTTPException) as error:
-            raise CommandError(
-                f"the stream of {admin_url} ended",
-                why=[str(error).lower() or "the broker closed it"],
-                hint="look whether the broker runs.",
-                exit_code=ExitCode.UNREACHABLE,
-            ) from None
+            raise _ended(admin_url, str(error).lower()) from None
+    # The end of a connection says no more: a broker that stops, and one that dies, look alike.
+    raise _ended(admin_url, "")
+
+
+def _ended(admin_url: str, why: str) -> CommandError:
+    return CommandError(
+        f"the stream of {admin_url} ended",
+        why=[why or "the broker closed it"],
+        hint="look whether the broker runs.",
+        exit_code=ExitCode.UNREACHABLE,
+    )

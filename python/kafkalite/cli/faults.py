@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import http.client
+import math
 import re
 import urllib.error
 import urllib.request
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -39,6 +41,13 @@ _KINDS = (
 )
 
 
+def _chance(_: click.Context, param: click.Parameter, value: float | None) -> float | None:
+    """Refuse what compares with no bound, so that click lets it through."""
+    if value is not None and math.isnan(value):
+        raise click.BadParameter("nan is not a number", param=param)
+    return value
+
+
 def reach(command: _Command) -> _Command:
     """Add the options that say which broker is meant."""
     command = click.option(
@@ -67,8 +76,10 @@ def ask(
     Raises:
         CommandError: The broker refuses the command, or cannot be reached.
     """
+    is_unknown = False
 
     def send(method: str, path: str, body: bytes) -> tuple[int, str]:
+        nonlocal is_unknown
         url = admin_url.rstrip("/") + "/api/v1" + path
         if not url.startswith(("http://", "https://")):
             raise ValueError("not a URL of http")
@@ -80,6 +91,7 @@ def ask(
                 return answer.status, answer.read().decode()
         except urllib.error.HTTPError as error:
             with error:
+                is_unknown = error.code == HTTPStatus.NOT_FOUND
                 return error.code, error.read().decode()
 
     try:
@@ -87,6 +99,7 @@ def ask(
     except (IllegalStateError, InvalidArgumentError) as error:
         name, _, what = str(error).partition(": ")
         code = ExitCode.USAGE if name == "INVALID_REQUEST" else ExitCode.REFUSED
+        code = ExitCode.NOT_FOUND if is_unknown else code
         raise CommandError(what, hint=error.hint, exit_code=code) from None
     except (OSError, ValueError, LookupError, http.client.HTTPException) as error:
         raise CommandError(
@@ -148,7 +161,9 @@ def command() -> None:
 )
 @click.option("--on-call", type=click.IntRange(1, 2**63), help="First call to strike, from 1.")
 @click.option("--times", type=click.IntRange(1, 2**63), help="Number of calls to strike.")
-@click.option("--probability", type=click.FloatRange(0, 1), help="Chance of each call.")
+@click.option(
+    "--probability", type=click.FloatRange(0, 1), callback=_chance, help="Chance of each call."
+)
 @click.option("--seed", type=click.IntRange(0, 2**63), help="Seed of the chances.")
 @json_option
 @reach
@@ -173,17 +188,17 @@ def add(
 def list_faults(as_json: bool, admin_url: str, token: str | None) -> None:
     """List the faults in force, and how often each struck."""
     faults = ask(admin_url, token, "GET", "/faults")["faults"]
-    counts = ("id", "kind", "seen", "fired", "spent")
+    columns = ["id", "kind", "members", "seen", "fired"]
+    counts = ("id", "kind", "seen", "fired", "spent", "life")
     rows = [
         {
-            **{name: fault[name] for name in counts},
+            **{name: fault[name] for name in columns if name in fault},
             "members": " ".join(
                 f"{name}={value}" for name, value in fault.items() if name not in counts
             ),
         }
         for fault in faults
     ]
-    columns = ["id", "kind", "members", "seen", "fired"]
     answer_table(faults if as_json else rows, columns, as_json=as_json)
 
 

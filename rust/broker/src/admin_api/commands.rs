@@ -13,6 +13,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::RawQuery;
+use axum::extract::rejection::BytesRejection;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, delete, get, patch, post};
@@ -93,13 +94,13 @@ pub(super) fn mount<T: Send + Sync + 'static>(
 ) -> Router {
     for command in commands {
         let (api, turns) = (Arc::clone(api), Arc::clone(turns));
-        let handle = move |path: PathParts, RawQuery(query): RawQuery, body: Bytes| {
+        let handle = move |path: PathParts, RawQuery(query): RawQuery, body: Body| {
             let asked = Asked::new(command.path, command.query, path.ok(), query.as_deref());
-            let asked = asked.and_then(|asked| Ok((asked, whom(&api)?)));
+            let asked = asked.and_then(|asked| Ok((asked, whom(&api)?, whole(body)?)));
             let turns = Arc::clone(&turns);
             async move {
                 let answer = match asked {
-                    Ok((asked, whom)) => {
+                    Ok((asked, whom, body)) => {
                         in_turn(turns, move || (command.obey)(&whom, &asked, &body))
                     }
                     Err(refusal) => return refusal.into_response(),
@@ -123,10 +124,10 @@ pub(super) fn mount_changes(
     let places = Places::new();
     for command in changes {
         let (api, turns, places) = (Arc::clone(api), Arc::clone(turns), places.clone());
-        let handle = move |path: PathParts, RawQuery(query): RawQuery, body: Bytes| {
+        let handle = move |path: PathParts, RawQuery(query): RawQuery, body: Body| {
             let asked = Asked::new(command.path, command.query, path.ok(), query.as_deref());
             let change = asked.and_then(|asked| {
-                let (api, place) = (whom(&api)?, places.take()?);
+                let (api, body, place) = (whom(&api)?, whole(body)?, places.take()?);
                 Ok(Change { api, asked, body, place })
             });
             let turns = Arc::clone(&turns);
@@ -143,6 +144,20 @@ pub(super) fn mount_changes(
         router = router.route(command.path, routed(command.method, handle));
     }
     router
+}
+
+/// What a client sent; an error if it is too long, or does not come as HTTP says.
+type Body = Result<Bytes, BytesRejection>;
+
+fn whole(body: Body) -> Result<Bytes, Refusal> {
+    body.map_err(|rejection| {
+        let (status, why) = (rejection.status(), rejection.body_text());
+        let hint = match status {
+            StatusCode::PAYLOAD_TOO_LARGE => "send at most 2 MiB.",
+            _ => "send the body as its headers say.",
+        };
+        Refusal::new(status, "the body cannot be read", why, hint)
+    })
 }
 
 fn routed<H, X>(method: Method, handle: H) -> MethodRouter

@@ -171,6 +171,9 @@ pub(super) struct Known {
 
 /// What this broker knows of a group that it coordinates, or would.
 pub(super) fn known(api: &AdminApi, id: &str) -> Result<Known, Refusal> {
+    if !api.groups.knows_topic() {
+        return Ok(Known::default());
+    }
     let group = match found(id, api.groups.describe(id, DESCRIBE_VERSION)) {
         Ok(group) => group,
         Err(refusal) if refusal.status == StatusCode::NOT_FOUND => DescribedGroup::default(),
@@ -188,6 +191,7 @@ pub(super) fn describe(api: &AdminApi, asked: &Asked) -> Answer {
     let limit = asked.limit()?;
     let first = asked.number("after", 0..=usize::MAX - 1)?.map_or(0, |after| after + 1);
     let id = asked.part("id");
+    may_be_there(api, id)?;
     let group = api.groups.describe(id, DESCRIBE_VERSION);
     let group = found(id, group)?;
     let committed = api.groups.fetch(id, None).map_err(|error| not_here(id, error.name()));
@@ -233,14 +237,22 @@ pub(super) fn describe(api: &AdminApi, asked: &Asked) -> Answer {
 fn found(id: &str, group: DescribedGroup) -> Result<DescribedGroup, Refusal> {
     match ErrorCode::from_code(group.error_code) {
         ErrorCode::None => Ok(group),
-        ErrorCode::GroupIdNotFound => {
-            let what = format!("there is no group {id:?}");
-            let why = "this broker coordinates no group of this id";
-            let hint = "GET /api/v1/groups lists its groups; other brokers have others.";
-            Err(Refusal::new(StatusCode::NOT_FOUND, what, why, hint))
-        }
+        ErrorCode::GroupIdNotFound => Err(unknown(id)),
         error => Err(not_here(id, error.name())),
     }
+}
+
+fn unknown(id: &str) -> Refusal {
+    let what = format!("there is no group {id:?}");
+    let why = "this broker coordinates no group of this id";
+    let hint = "GET /api/v1/groups lists its groups; other brokers have others.";
+    Refusal::new(StatusCode::NOT_FOUND, what, why, hint)
+}
+
+/// Refuses a look for a group while no group can be. The first client that asks for a coordinator
+/// makes the topic that groups are kept in.
+pub(super) fn may_be_there(api: &AdminApi, id: &str) -> Result<(), Refusal> {
+    if api.groups.knows_topic() { Ok(()) } else { Err(unknown(id)) }
 }
 
 fn not_here(id: &str, why: &str) -> Refusal {

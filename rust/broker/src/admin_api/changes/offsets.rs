@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use axum::http::StatusCode;
 use kafkalite_protocol::ErrorCode;
 use kafkalite_protocol::messages::delete_groups::DeleteGroupsRequest;
+use kafkalite_protocol::messages::find_coordinator::FindCoordinatorRequest;
 use kafkalite_protocol::messages::list_offsets::{
     ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic,
 };
@@ -109,6 +110,7 @@ pub(super) async fn reset(change: Change) -> Answer {
     let wanted = wanted(&image, topics, &known.offsets)?;
     let moved = moved(&change, &wanted, to, &known.offsets).await?;
     if !dry_run {
+        make_coordinator(&change, group).await?;
         commit(&change, &image, group, &moved, &what).await?;
     }
     let (state, members) = (known.state, known.members);
@@ -211,6 +213,17 @@ async fn listed(
     Ok(offsets)
 }
 
+/// Has the topic of the offsets made, as every client of Kafka does before it commits.
+async fn make_coordinator(change: &Change, group: &str) -> Result<(), Refusal> {
+    if change.api.groups.knows_topic() {
+        return Ok(());
+    }
+    let coordinator_keys = vec![group.to_owned()];
+    let request = FindCoordinatorRequest { coordinator_keys, ..Default::default() };
+    // A coordinator that is elsewhere, or not there yet, refuses the commit and says so.
+    ask(change, 4, &request).await.map(drop)
+}
+
 /// Commits for the group. Its coordinator refuses that if a member has joined meanwhile.
 async fn commit(
     change: &Change,
@@ -283,6 +296,7 @@ struct Deleted<'a> {
 /// `DELETE /groups/{id}`
 pub(super) async fn delete_group(change: Change) -> Answer {
     let group = change.asked.part("id");
+    groups::may_be_there(&change.api, group)?;
     let request = DeleteGroupsRequest { groups_names: vec![group.to_owned()] };
     let answer = ask(&change, 2, &request).await?.results.pop();
     let answer = answer.ok_or_else(|| failed("its answer names no group"))?;
