@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 from playwright.sync_api import expect
 
 from tests.console.conftest import HOSTILE, eventually
@@ -111,6 +111,48 @@ def test_offsets_move_after_a_look_at_them(broker: Process, pages: Any) -> None:
         assert consumer.committed([first], timeout=PATIENCE_S)[0].offset == 7
     finally:
         consumer.close()
+
+
+def test_an_offset_beyond_the_digits_of_a_number_is_shown_and_not_sent(
+    broker: Process, pages: Any
+) -> None:
+    """It was shown as another one, and the other one was committed."""
+    far = TopicPartition("orders", 0, 2**53 + 1)
+    consumer = Consumer({"bootstrap.servers": broker.ready, "group.id": "far"})
+    try:
+        consumer.commit(offsets=[far], asynchronous=False)
+        page = pages(broker.admin).open("groups/far")
+        offsets = page.get_by_role("table", name="Committed offsets")
+        expect(offsets).to_contain_text("9,007,199,254,740,993")
+        form = opened(page, "Move the offsets")
+        form.get_by_role("combobox", name="To").select_option("offset")
+        form.get_by_role("spinbutton", name="Number").fill(str(2**53 + 3))
+        form.get_by_role("button", name="Show what would move").click()
+        expect(form.locator("input:invalid")).to_have_count(1)
+        assert form.locator("tbody tr").count() == 0
+        assert consumer.committed([far], timeout=PATIENCE_S)[0].offset == far.offset
+    finally:
+        consumer.close()
+
+
+def test_another_group_begins_at_its_first_page(broker: Process, pages: Any) -> None:
+    """It was shown from the page of the group before, with that one's form."""
+    admin = AdminClient({"bootstrap.servers": broker.ready})
+    (made,) = admin.create_topics([NewTopic("wide", 120, 1)]).values()
+    made.result(PATIENCE_S)
+    for group in ("one", "two"):
+        consumer = Consumer({"bootstrap.servers": broker.ready, "group.id": group})
+        at = [TopicPartition("wide", index, 0) for index in range(120)]
+        consumer.commit(offsets=at, asynchronous=False)
+        consumer.close()
+    page = pages(broker.admin).open("groups/one")
+    page.get_by_role("button", name="More →").click()
+    expect(page.locator(".pager")).to_contain_text("Page 2")
+    opened(page, "Move the offsets")
+    page.evaluate("location.hash = '#/groups/two'")
+    expect(page.get_by_role("heading", name="two")).to_be_visible()
+    expect(page.locator(".pager")).to_contain_text("Page 1")
+    assert page.locator("details[open]").count() == 0
 
 
 def test_a_broker_for_reading_has_no_forms(processes: Processes, pages: Any) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+import urllib.request
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,6 +12,7 @@ import pytest
 from playwright.sync_api import expect
 
 import kafkalite as kl
+from tests.harness.process import PATIENCE_S
 
 PLACES = ("plane", "overview", "topics", "topics/orders/partitions", "groups", "clients")
 
@@ -46,6 +49,34 @@ def test_pages_of_one_broker_have_no_choice(cluster: kl.Cluster, pages: Any) -> 
     expect(choice).to_have_count(0)
     page.get_by_role("link", name="Topics", exact=True).click()
     expect(choice).to_have_value("all")
+
+
+def told_live(broker: kl.Broker) -> Any:
+    """The first event of a broker's own stream."""
+    with urllib.request.urlopen(f"{broker.admin_url}/api/v1/live", timeout=PATIENCE_S) as answer:
+        data = next(line for line in answer if line.startswith(b"data: "))
+    return json.loads(data.removeprefix(b"data: "))
+
+
+@pytest.mark.parametrize("chosen", ["all", "2"])
+def test_the_threads_of_a_broker_are_its_own(cluster: kl.Cluster, pages: Any, chosen: str) -> None:
+    """They were those of all brokers together, or of the one that another page had chosen."""
+    page = pages(cluster.brokers[0].admin_url).open("plane")
+    choice = page.get_by_role("combobox", name="Figures of")
+    choice.select_option(chosen)
+    page.evaluate("location.hash = '#/broker/threads'")
+    own = told_live(cluster.brokers[0])
+    (stage,) = (one for one in own["stages"] if one["name"] == "io_threads")
+    expect(page.locator("main .whose")).to_have_text(
+        f"Threads of broker {own['broker_id']}, in the last 0.2 s."
+    )
+    row = page.get_by_role("row", name="I/O threads")
+    expect(row.locator("td").nth(1)).to_have_text(str(stage["threads"]))
+    # The choice counts again on the pages that it is for.
+    page.evaluate("location.hash = '#/plane'")
+    expect(choice).to_have_value(chosen)
+    words = "all 3 brokers together" if chosen == "all" else f"broker {chosen}"
+    expect(page.locator("main .whose").first).to_contain_text(words)
 
 
 def test_the_sum_fits_a_phone(cluster: kl.Cluster, pages: Any) -> None:

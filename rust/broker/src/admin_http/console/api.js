@@ -68,6 +68,14 @@ export async function ask(path, query = {}, how = {}) {
 }
 
 /**
+ * Keeps every digit of an offset beyond 2^53, where a number has not enough.
+ * @type {any}
+ */
+const exact = (/** @type {string} */ key, /** @type {any} */ value, /** @type {any} */ text) =>
+  /(offset|watermark|^before|^after)$/.test(key) && Math.abs(value) > Number.MAX_SAFE_INTEGER &&
+  text ? BigInt(text.source) : value;
+
+/**
  * The JSON of a path.
  * @param {string} path
  * @param {Record<string, string | number | null | undefined>} [query]
@@ -77,7 +85,7 @@ export async function ask(path, query = {}, how = {}) {
 export async function get(path, query, signal) {
   const answer = await ask(path, query, { signal });
   try {
-    return await answer.json();
+    return JSON.parse(await answer.text(), exact);
   } catch (error) {
     if (signal?.aborted) throw error;
     throw unreachable();
@@ -96,7 +104,7 @@ export async function send(method, path, body) {
     how.headers = { "Content-Type": "application/json" };
   }
   const answer = await ask(path, {}, how);
-  return answer.json();
+  return JSON.parse(await answer.text(), exact);
 }
 
 /** A part of a path. @param {string} text @returns {string} */

@@ -34,13 +34,15 @@ function Change({ title, command, said, onSubmit, children, after }) {
 /**
  * A field of a form.
  * @param {{ label: string, name: string, type?: string, needed?: boolean, hint?: string,
- *   min?: number, value?: any, onInput?: any }} props
+ *   min?: number, max?: number, value?: any, onInput?: any }} props
  */
-function Field({ label, name, type = "text", needed = false, hint = "", min, value, onInput }) {
+function Field({
+  label, name, type = "text", needed = false, hint = "", min, max, value, onInput,
+}) {
   return html`<label>
     ${label}
     <input name=${name} type=${type} required=${needed} placeholder=${hint} min=${min}
-      value=${value} autocomplete="off" spellcheck=${false} onInput=${onInput} />
+      max=${max} value=${value} autocomplete="off" spellcheck=${false} onInput=${onInput} />
   </label>`;
 }
 
@@ -192,6 +194,9 @@ const TARGETS = /** @type {[string, string][]} */ ([
   ["by", "so many records further"],
 ]);
 
+/** Beyond these a number is rounded, and others than meant would be sent. */
+const EXACT = { min: Number.MIN_SAFE_INTEGER, max: Number.MAX_SAFE_INTEGER };
+
 /** What the API is asked for. @param {Record<string, string>} values */
 function reset({ to, value = "", topic }) {
   const number = to === "time_ms" ? new Date(value).getTime() : Number(value);
@@ -244,7 +249,7 @@ export function ResetOffsets({ id, onDone }) {
     </label>
     ${to !== "earliest" && to !== "latest" &&
     html`<${Field} key=${kind} label=${to === "time_ms" ? "Time" : "Number"} name="value"
-      type=${kind} needed onInput=${forget} />`}
+      type=${kind} needed onInput=${forget} ...${to === "time_ms" ? {} : EXACT} />`}
     <${Field} label="Topic" name="topic" hint="every topic" onInput=${forget} />
     <button class="main" disabled=${command.busy}>Show what would move</button>
   <//>`;

@@ -3,7 +3,7 @@
 const COUNT = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
 const SHORT = new Intl.NumberFormat("en", { maximumSignificantDigits: 3, notation: "compact" });
 
-/** @param {number | null | undefined} n @returns {string} */
+/** @param {number | bigint | null | undefined} n @returns {string} */
 export function count(n) {
   return n === null || n === undefined ? "–" : COUNT.format(n);
 }

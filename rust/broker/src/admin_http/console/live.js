@@ -51,11 +51,22 @@ function end() {
   open = null;
 }
 
-onChoice(() => {
+function again() {
   end();
   tell({ state: "connecting", refusal: null, events: [] });
   begin();
-});
+}
+
+onChoice(again);
+
+/** Whether the stream is of the broker that is asked, whatever is chosen. */
+let own = false;
+
+/** @param {boolean} is */
+export function ofOwn(is) {
+  own = is;
+  again();
+}
 
 document.addEventListener("visibilitychange", () => (document.hidden ? end() : begin()));
 
@@ -63,7 +74,7 @@ document.addEventListener("visibilitychange", () => (document.hidden ? end() : b
 async function follow(mine) {
   for (let failed = 0; !mine.signal.aborted; failed += 1) {
     try {
-      const answer = await ask("/live", { broker: whose() }, { signal: mine.signal });
+      const answer = await ask("/live", { broker: own ? "" : whose() }, { signal: mine.signal });
       await take(answer, () => (failed = 0));
       if (!mine.signal.aborted) tell({ state: "lost", refusal: null });
     } catch (error) {

@@ -1,7 +1,7 @@
 // One broker: its configuration, its threads and its log.
 
 import { count, moment, percent, short } from "../format.js";
-import { current, read } from "../live.js";
+import { current, ofOwn, read } from "../live.js";
 import { Heading, Search, Shown, Table, Tabs, at, useAsked } from "../parts.js";
 import { STAGES } from "../plane/layout.js";
 import { html, useEffect, useState } from "../vendor/preact.js";
@@ -12,7 +12,14 @@ const LEVELS = ["error", "warn", "info", "debug", "trace"];
 
 function Threads() {
   const [live, setLive] = useState(current);
-  useEffect(() => read(setLive), []);
+  useEffect(() => {
+    ofOwn(true);
+    const stop = read(setLive);
+    return () => {
+      stop();
+      ofOwn(false);
+    };
+  }, []);
   const event = live.events[live.events.length - 1];
   const stages = event?.stages.filter((stage) => stage.threads !== null) ?? [];
   return html`<p class="whose">

@@ -128,5 +128,5 @@ function Group({ id }) {
 
 /** @param {{ rest: string[] }} props */
 export function Groups({ rest }) {
-  return rest[0] ? html`<${Group} id=${rest[0]} />` : html`<${List} />`;
+  return rest[0] ? html`<${Group} key=${rest[0]} id=${rest[0]} />` : html`<${List} />`;
 }

@@ -80,5 +80,5 @@ function Topic({ name, view }) {
 export function Topics({ rest }) {
   const [name, view] = rest;
   if (!name) return html`<${List} />`;
-  return html`<${Topic} name=${name} view=${view ?? VIEWS[0]} />`;
+  return html`<${Topic} key=${name} name=${name} view=${view ?? VIEWS[0]} />`;
 }
