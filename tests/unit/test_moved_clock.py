@@ -142,10 +142,12 @@ def test_what_became_due_is_done_in_order(
     consumer = Consumer({**commits, "enable.auto.commit": False})
     consumer.commit(offsets=[TopicPartition("old", 0, 1)], asynchronous=False)
     consumer.close()
+    faults, offsets = broker.faults, "__consumer_offsets"
     with (
         ThreadPoolExecutor(1) as pool,
-        broker.faults.disk("slow", ms=600_000, operation="read", topic="t") as compaction,
-        broker.faults.disk("slow", ms=600_000, topic="__consumer_offsets") as groups,
+        faults.disk("slow", ms=600_000, operation="read", topic="t") as compaction,
+        # A segment that is sealed is synced: that is no expiry.
+        faults.disk("slow", ms=600_000, operation="write", topic=offsets) as groups,
     ):
         move = pool.submit(broker.clock.advance, "8d")
         eventually(lambda: compaction.fired > 0)
