@@ -27,7 +27,7 @@ use rustix::fs::Advice;
 
 use crate::clock::Clock;
 use crate::error::panics;
-use crate::metrics::{Counter, Metrics, Stage};
+use crate::metrics::{Counter, Metrics, Stage, TimeCounter};
 use crate::response_queue::{Piece, Responder, Response};
 
 use self::pace::Pace;
@@ -84,8 +84,8 @@ struct Shared {
     hurry: Condvar,
     pace: Mutex<Pace>,
     bytes: Counter,
-    /// Microseconds that threads waited to keep to the pace.
-    throttled_us: Counter,
+    /// How long threads waited to keep to the pace.
+    throttled: TimeCounter,
     turn_bytes: u64,
     clock: Arc<dyn Clock>,
     metrics: Arc<Metrics>,
@@ -109,15 +109,15 @@ impl ColdReads {
         let help = "Bytes read in because they had left the page cache.";
         let bytes = metrics.counter("kafkalite_cold_read_bytes", help, vec![]);
         let help = "Time that cold reads waited because producers were active.";
-        let name = "kafkalite_cold_read_throttled_microseconds";
-        let throttled_us = metrics.counter(name, help, vec![]);
+        let name = "kafkalite_cold_read_throttled_seconds";
+        let throttled = metrics.time(name, help, vec![]);
         let shared = Arc::new(Shared {
             queue: Mutex::default(),
             wake: Condvar::new(),
             hurry: Condvar::new(),
             pace: Mutex::new(Pace::new(limits.bytes_per_second)),
             bytes,
-            throttled_us,
+            throttled,
             turn_bytes: limits.turn_bytes,
             clock,
             metrics: Arc::clone(&metrics),
@@ -276,7 +276,7 @@ impl Shared {
         let wait_ns = self.pace.lock().wait_ns(self.clock.monotonic_ns(), bytes, produced);
         if wait_ns > 0 {
             let wait = Duration::from_nanos(wait_ns);
-            self.throttled_us.add(u64::try_from(wait.as_micros()).unwrap_or(u64::MAX));
+            self.throttled.add_ns(wait_ns);
             self.hurry.wait_while_for(&mut self.queue.lock(), |queue| !queue.stopped, wait);
         }
     }

@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 
 use crate::clock::Clock;
 use crate::error::panics;
-use crate::metrics::{Counter, Metrics};
+use crate::metrics::{Metrics, TimeCounter};
 use crate::request_queue::{ConnectionRequests, RequestQueue, Work};
 
 #[cfg(test)]
@@ -41,17 +41,17 @@ impl IoThreads {
         clock: &Arc<dyn Clock>,
         metrics: &Metrics,
     ) -> std::io::Result<Self> {
-        let help = "Nanoseconds in which I/O threads were running something.";
-        let busy_ns = metrics.counter("kafkalite_io_threads_busy_ns", help, vec![]);
+        let help = "Time in which I/O threads ran something, added up over all of them.";
+        let busy = metrics.time("kafkalite_io_threads_busy_seconds", help, vec![]);
         let help = "I/O threads.";
         metrics.gauge("kafkalite_io_threads", help, vec![]).set(count as i64);
         let pool = Self { queue, threads: Mutex::new(Vec::with_capacity(count)) };
         for i in 0..count.max(1) {
             let (queue, clock) = (Arc::clone(&pool.queue), Arc::clone(clock));
-            let busy_ns = busy_ns.clone();
+            let busy = busy.clone();
             let thread = std::thread::Builder::new()
                 .name(format!("kafkalite-io-{i}"))
-                .spawn(move || serve(&queue, &*clock, &busy_ns))?;
+                .spawn(move || serve(&queue, &*clock, &busy))?;
             pool.threads.lock().push(thread);
         }
         Ok(pool)
@@ -74,7 +74,7 @@ impl Drop for IoThreads {
     }
 }
 
-fn serve(queue: &RequestQueue, clock: &dyn Clock, busy_ns: &Counter) {
+fn serve(queue: &RequestQueue, clock: &dyn Clock, busy: &TimeCounter) {
     while let Some(work) = queue.take() {
         let started_ns = clock.monotonic_ns();
         // A handler's panic ends further in; one here is of the queue's own doing.
@@ -86,7 +86,7 @@ fn serve(queue: &RequestQueue, clock: &dyn Clock, busy_ns: &Counter) {
                 panics::contain("a deferred task", task);
             }
         }
-        busy_ns.add(clock.monotonic_ns().saturating_sub(started_ns));
+        busy.add_ns(clock.monotonic_ns().saturating_sub(started_ns));
     }
 }
 

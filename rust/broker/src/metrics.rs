@@ -105,6 +105,17 @@ impl Counter {
     }
 }
 
+/// A total of time, counted in nanoseconds. Its name is in seconds, and so is what readers see.
+#[derive(Debug, Clone, Default)]
+pub struct TimeCounter(Counter);
+
+impl TimeCounter {
+    /// Adds `ns` nanoseconds.
+    pub fn add_ns(&self, ns: u64) {
+        self.0.add(ns);
+    }
+}
+
 /// A value that goes up and down.
 #[derive(Debug, Clone, Default)]
 pub struct Gauge(Arc<AtomicI64>);
@@ -123,10 +134,12 @@ impl Gauge {
 }
 
 /// A counter or a gauge as enumerated: its kind and its value now.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Value {
     /// A total that only grows.
     Counter(u64),
+    /// A total of time, in seconds.
+    Seconds(f64),
     /// A value that goes up and down.
     Gauge(i64),
 }
@@ -136,6 +149,7 @@ pub type Labels = Vec<(&'static str, String)>;
 
 enum Source {
     Counter(Counter),
+    Time(TimeCounter),
     Gauge(Gauge),
     Computed(Box<dyn Computed>),
 }
@@ -248,6 +262,13 @@ impl Metrics {
         counter
     }
 
+    /// A new counter of time under `name`, which ends in `_seconds`.
+    pub fn time(&self, name: &'static str, help: &'static str, labels: Labels) -> TimeCounter {
+        let counter = TimeCounter::default();
+        self.register(name, help, labels, Source::Time(counter.clone()));
+        counter
+    }
+
     /// A new gauge under `name`.
     pub fn gauge(&self, name: &'static str, help: &'static str, labels: Labels) -> Gauge {
         let gauge = Gauge::default();
@@ -294,6 +315,7 @@ impl Metrics {
         for scalar in self.scalars.lock().iter() {
             let value = match &scalar.source {
                 Source::Counter(counter) => Value::Counter(counter.get()),
+                Source::Time(TimeCounter(ns)) => Value::Seconds(ns.get() as f64 / 1e9),
                 Source::Gauge(gauge) => Value::Gauge(gauge.get()),
                 Source::Computed(computed) => Value::Gauge(computed.value()),
             };

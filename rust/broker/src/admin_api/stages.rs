@@ -22,7 +22,7 @@ const PRODUCE: i16 = ApiKey::Produce as i16;
 const FETCH: i16 = ApiKey::Fetch as i16;
 
 /// Figures of each network thread, labelled with its number.
-const OF_NETWORK_THREADS: &str = "kafkalite_network_thread_busy_ns";
+const OF_NETWORK_THREADS: &str = "kafkalite_network_thread_busy_seconds";
 
 /// Everything that is counted, at one moment.
 #[derive(Debug, Clone, Default)]
@@ -45,6 +45,7 @@ impl Snapshot {
             let label = labels.first().map(|(_, text)| text.clone()).unwrap_or_default();
             let value = match value {
                 Value::Counter(total) => total as f64,
+                Value::Seconds(total) => total,
                 Value::Gauge(now) => now as f64,
             };
             *scalars.entry((name.to_owned(), label)).or_default() += value;
@@ -182,7 +183,7 @@ impl Between<'_> {
             },
             StageRow {
                 threads: Some(whole(io_threads)),
-                busy: self.busy("kafkalite_io_threads_busy_ns", io_threads),
+                busy: self.busy("kafkalite_io_threads_busy_seconds", io_threads),
                 ..timed("io_threads", Stage::Local)
             },
             timed("commit_log", Stage::Append),
@@ -243,7 +244,7 @@ impl Between<'_> {
     }
 
     fn busy(&self, name: &str, threads: f64) -> Option<f64> {
-        (threads > 0.0).then(|| (self.per_second(name) / 1e9 / threads).clamp(0.0, 1.0))
+        (threads > 0.0).then(|| (self.per_second(name) / threads).clamp(0.0, 1.0))
     }
 }
 
@@ -292,9 +293,9 @@ mod tests {
     fn threads_are_busy_for_a_part_of_their_time() {
         let metrics = Metrics::new();
         metrics.gauge("kafkalite_io_threads", "", vec![]).set(2);
-        let busy_ns = metrics.counter("kafkalite_io_threads_busy_ns", "", vec![]);
+        let busy = metrics.time("kafkalite_io_threads_busy_seconds", "", vec![]);
         let before = Snapshot::take(&metrics, 0);
-        busy_ns.add(SECOND / 2);
+        busy.add_ns(SECOND / 2);
         let event = Event::between(&before, &Snapshot::take(&metrics, SECOND));
         let row = stage(&event, "io_threads");
         assert_eq!((row.threads, row.busy), (Some(2), Some(0.25)));

@@ -119,15 +119,16 @@ fn request_times(text: &mut Text, stages: &Stages) -> Result<(), Error> {
 struct Family {
     kind: &'static str,
     help: String,
-    values: Vec<(Labels, i128)>,
+    values: Vec<(Labels, f64)>,
 }
 
 fn scalars(text: &mut Text, metrics: &Metrics) -> Result<(), Error> {
     let mut families: BTreeMap<String, Family> = BTreeMap::new();
     metrics.for_each_scalar(|name, help, labels, value| {
         let (kind, value) = match value {
-            Value::Counter(total) => ("counter", i128::from(total)),
-            Value::Gauge(now) => ("gauge", i128::from(now)),
+            Value::Counter(total) => ("counter", total as f64),
+            Value::Seconds(total) => ("counter", total),
+            Value::Gauge(now) => ("gauge", now as f64),
         };
         let family = families.entry(name.to_owned()).or_insert_with(|| Family {
             kind,
@@ -172,7 +173,7 @@ fn kafka_gauges(text: &mut Text, families: &BTreeMap<String, Family>) -> Result<
         let Some(family) = families.get(*ours) else { continue };
         text.family(kafka, "gauge", &family.help)?;
         let Some(label) = label else {
-            let sum: i128 = family.values.iter().map(|(_, value)| value).sum();
+            let sum: f64 = family.values.iter().map(|(_, value)| value).sum();
             text.sample(kafka, "", sum)?;
             continue;
         };
@@ -187,7 +188,7 @@ fn kafka_gauges(text: &mut Text, families: &BTreeMap<String, Family>) -> Result<
 fn zero_copy_share(text: &mut Text, families: &BTreeMap<String, Family>) -> Result<(), Error> {
     let sum = |name: &str| {
         let values = families.get(name).map(|family| family.values.iter());
-        values.map_or(0, |values| values.map(|(_, value)| value).sum::<i128>()) as f64
+        values.map_or(0.0, |values| values.map(|(_, value)| value).sum())
     };
     let zero_copy = sum("kafkalite_network_bytes_out_zero_copy");
     let all = zero_copy + sum("kafkalite_network_bytes_out_copied");

@@ -221,11 +221,13 @@ fn metrics_tell_stages_and_kafkas_names() {
     let metrics = Arc::new(Metrics::new());
     metrics.record(Stage::Total, 0, 3_000_000);
     metrics.counter("bytes", "Bytes.", vec![("thread", "a\"b".to_owned())]).add(5);
+    metrics.time("busy_seconds", "Time.", vec![]).add_ns(2_250_000_000);
     let answer = get(serving(metrics).address(), "/metrics");
     for line in [
         "kafkalite_stage_duration_seconds_count{stage=\"total\",api=\"Produce\"} 1",
         "kafkalite_stage_duration_seconds_sum{stage=\"total\",api=\"Produce\"} 0.003",
         "kafka_network_requestmetrics_totaltimems_count{request=\"Produce\"} 1",
+        "busy_seconds_total 2.25",
         "bytes_total{thread=\"a\\\"b\"} 5",
         "kafkalite_zero_copy_share 0",
     ] {

@@ -8,6 +8,7 @@ use bytes::Bytes;
 use super::*;
 use crate::awaited;
 use crate::clock::SystemClock;
+use crate::metrics::Value;
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -27,15 +28,16 @@ fn pool(is_resident: bool) -> (Arc<Metrics>, ColdReads) {
 }
 
 fn read_bytes(metrics: &Metrics) -> u64 {
-    counted(metrics, "kafkalite_cold_read_bytes")
+    counted(metrics, "kafkalite_cold_read_bytes") as u64
 }
 
-fn counted(metrics: &Metrics, counter: &str) -> u64 {
-    let mut total = 0;
-    metrics.for_each_scalar(|name, _, _, value| {
-        if let (true, crate::metrics::Value::Counter(n)) = (name == counter, value) {
-            total = n;
-        }
+fn counted(metrics: &Metrics, counter: &str) -> f64 {
+    let mut total = 0.0;
+    metrics.for_each_scalar(|name, _, _, value| match value {
+        _ if name != counter => {}
+        Value::Counter(n) => total = n as f64,
+        Value::Seconds(seconds) => total = seconds,
+        Value::Gauge(_) => {}
     });
     total
 }
@@ -170,7 +172,7 @@ fn stopping_ends_the_wait_of_a_paced_read() {
     // Two steps: the second has to wait for days.
     pool.send(responder, response(300_000));
     awaited::until("the read is throttled", || {
-        counted(&metrics, "kafkalite_cold_read_throttled_microseconds") > 0
+        counted(&metrics, "kafkalite_cold_read_throttled_seconds") > 0.0
     });
     assert!(received.try_recv().is_err());
     let _ends = awaited::within("the pool stops");

@@ -97,10 +97,11 @@ fn every_recorded_stage_is_enumerated_once_under_its_api() {
 }
 
 #[test]
-fn counters_gauges_and_computed_values_are_enumerated_with_their_labels() {
+fn counters_times_gauges_and_computed_values_are_enumerated_with_their_labels() {
     let metrics = Metrics::new();
     metrics.counter("a", "", vec![]).add(3);
     metrics.gauge("b", "", vec![("lane", "normal".into())]).set(-2);
+    metrics.time("t", "", vec![]).add_ns(1_500_000_000);
     let kept = Arc::new(7);
     metrics.computed("c", "", vec![], &kept, |kept| *kept);
     let mut seen = Vec::new();
@@ -110,6 +111,7 @@ fn counters_gauges_and_computed_values_are_enumerated_with_their_labels() {
     let expected = [
         ("a".to_owned(), 0, Value::Counter(3)),
         ("b".to_owned(), 1, Value::Gauge(-2)),
+        ("t".to_owned(), 0, Value::Seconds(1.5)),
         ("c".to_owned(), 0, Value::Gauge(7)),
     ];
     assert_eq!(seen, expected);

@@ -28,7 +28,7 @@ use super::peer_log::PeerLog;
 use super::socket::PeerSocket;
 use super::{NetworkConfig, NetworkParts};
 use crate::error::panics;
-use crate::metrics::Counter;
+use crate::metrics::{Counter, TimeCounter};
 use crate::request_queue::{InlineGate, RequestContext};
 use crate::response_queue::{ConnectionResponses, ReadyResponse, ResponseQueue};
 
@@ -152,7 +152,7 @@ struct Totals {
     bytes_in: Counter,
     bytes_copied: Counter,
     bytes_zero_copy: Counter,
-    busy_ns: Counter,
+    busy: TimeCounter,
     wakes: Counter,
     closed: [Counter; CloseReason::ALL.len()],
 }
@@ -168,9 +168,10 @@ impl Totals {
                 "kafkalite_network_bytes_out_zero_copy",
                 "Bytes sent from the page cache without a copy.",
             ),
-            busy_ns: count(
-                "kafkalite_network_thread_busy_ns",
-                "Nanoseconds in which the thread was not waiting.",
+            busy: parts.metrics.time(
+                "kafkalite_network_thread_busy_seconds",
+                "Time in which the thread was not waiting.",
+                labels(),
             ),
             wakes: count("kafkalite_network_thread_polls", "Times the thread polled."),
             closed: CloseReason::ALL.map(|reason| {
@@ -289,7 +290,7 @@ impl NetworkThread {
             // Something arrived between the last look and now: poll, but do not sleep.
             let may_sleep = parked && self.shared.queue.park();
             let timeout = if may_sleep { timeout } else { Some(std::time::Duration::ZERO) };
-            self.totals.busy_ns.add(self.now_ns().saturating_sub(awake_ns));
+            self.totals.busy.add_ns(self.now_ns().saturating_sub(awake_ns));
             let polled = self.poll.poll(&mut events, timeout);
             awake_ns = self.now_ns();
             self.shared.queue.unpark();

@@ -17,7 +17,7 @@ const SCALARS: [&str; 11] = [
     "kafkalite_cold_read_queue_size",
     "kafkalite_connections",
     "kafkalite_io_threads",
-    "kafkalite_io_threads_busy_ns",
+    "kafkalite_io_threads_busy_seconds",
     "kafkalite_network_bytes_in",
     "kafkalite_network_bytes_out_copied",
     "kafkalite_network_bytes_out_zero_copy",
@@ -160,7 +160,7 @@ mod tests {
             let gauge = metrics.gauge("kafkalite_connections", "", vec![]);
             gauge.set(3);
             let label = vec![("thread", "0".to_owned())];
-            (metrics.counter(OF_NETWORK_THREADS, "", label), metrics)
+            (metrics.time(OF_NETWORK_THREADS, "", label), metrics)
         };
         let brokers = [one(), one()];
         let at = |ns| {
@@ -176,8 +176,8 @@ mod tests {
             all
         };
         let before = at(0);
-        for (id, (busy_ns, metrics)) in (0..).zip(&brokers) {
-            busy_ns.add(SECOND / 4);
+        for (id, (busy, metrics)) in (0..).zip(&brokers) {
+            busy.add_ns(SECOND / 4);
             for _ in 0..10 {
                 metrics.record(Stage::Total, PRODUCE, 1_000_000 << (2 * id));
             }
