@@ -29,6 +29,11 @@ def expressions() -> list[str]:
     return queries + re.findall(r"^ +expr: (.*)$", folded, re.MULTILINE)
 
 
+def named() -> set[str]:
+    """Every metric that an expression of them names."""
+    return {name for expression in expressions() for name, _ in _NAME.findall(expression)}
+
+
 @pytest.fixture(scope="module")
 def exported(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """The names that a broker exports after some work, each with its labels."""

@@ -29,6 +29,10 @@ mod topics;
 /// Rows that a table has at most: a scrape must stay small beside 100,000 partitions.
 pub const MAX_ROWS: usize = 10_000;
 
+/// An active controller has the answers of a majority of the voters within this time, in ms.
+/// Source: KAFKA-15489, one and a half times `controller.quorum.fetch.timeout.ms`.
+const ANSWERED_MS: u64 = 3_000;
+
 /// The rooms that figures are read from.
 pub struct Figures {
     /// Which broker this is.
@@ -67,8 +71,8 @@ const BROKER_GAUGES: [BrokerGauge; 10] = [
     ),
     (
         "kafka_controller_kafkacontroller_activecontrollercount",
-        "1 if this broker is the active controller.",
-        |figures| i64::from(figures.controller.image().controller_id == figures.local_id),
+        "1 if this broker is the active controller, and a majority of the voters answers it.",
+        |figures| i64::from(figures.is_active_controller()),
     ),
     ("kafka_controller_kafkacontroller_activebrokercount", "Brokers that serve.", |figures| {
         let image = figures.controller.image();
@@ -103,6 +107,11 @@ impl Figures {
         metrics.page("topics", self, Self::topics);
         metrics.page("groups", self, Self::groups);
         metrics.page("clients", self, Self::clients);
+    }
+
+    fn is_active_controller(&self) -> bool {
+        self.controller.image().controller_id == self.local_id
+            && self.controller.quorum().status().is_active(self.local_id, ANSWERED_MS)
     }
 
     fn led(&self, is_counted: fn(&PartitionImage) -> bool) -> i64 {

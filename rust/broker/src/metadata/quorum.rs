@@ -86,6 +86,17 @@ pub struct QuorumStatus {
     pub observers: Vec<QuorumMember>,
 }
 
+impl QuorumStatus {
+    /// Whether `node_id` leads, and a majority of the voters answered it within `within_ms`.
+    ///
+    /// A leader without a majority goes on to lead by its own account, and decides nothing.
+    pub fn is_active(&self, node_id: i32, within_ms: u64) -> bool {
+        let answers = |one: &&QuorumMember| one.answered_ms_ago.is_some_and(|ms| ms <= within_ms);
+        let answering = self.voters.iter().filter(answers).count();
+        self.leader_id == node_id && 2 * answering > self.voters.len()
+    }
+}
+
 /// How one voter or observer stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QuorumMember {
@@ -97,4 +108,31 @@ pub struct QuorumMember {
     pub end: i64,
     /// How long ago it answered the leader, in ms; `None` where only the leader knows.
     pub answered_ms_ago: Option<u64>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_leader_is_active_while_a_majority_answers_it() {
+        let active = |node_id, answered_ms_ago: &[Option<u64>]| {
+            let voters = (1..).zip(answered_ms_ago).map(|(node_id, ago)| QuorumMember {
+                node_id,
+                directory_id: Uuid::ZERO,
+                end: 1,
+                answered_ms_ago: *ago,
+            });
+            let (leader_id, leader_epoch, high_watermark) = (1, 1, 1);
+            let (voters, observers) = (voters.collect(), vec![]);
+            let status =
+                QuorumStatus { leader_id, leader_epoch, high_watermark, voters, observers };
+            status.is_active(node_id, 100)
+        };
+        assert!(active(1, &[Some(0)]));
+        assert!(active(1, &[Some(0), Some(100), None]));
+        assert!(!active(1, &[Some(0), Some(101), None]));
+        assert!(!active(1, &[Some(0), Some(101)]));
+        assert!(!active(2, &[Some(0), Some(0), Some(0)]));
+    }
 }
