@@ -29,7 +29,8 @@ Send: TypeAlias = Callable[[str, str, bytes], tuple[int, str]]
 Side: TypeAlias = Literal["before", "after"]
 
 #: Members of a fault that are whole numbers, and those that are texts.
-_COUNTS = ("ms", "on_call", "partition", "seed", "times")
+_VERSIONS = ("max_version", "min_version")
+_COUNTS = ("broker", "leader_epoch", "ms", "on_call", "partition", "seed", "times", *_VERSIONS)
 _TEXTS = ("api", "client_id", "disk", "error", "group", "operation", "side", "stage", "topic")
 #: Words of other tools, and ours.
 _MEANT = {"call": "on_call", "client": "client_id", "code": "error", "count": "times"}
@@ -180,8 +181,8 @@ class Faults:
     """The faults of one broker.
 
     ``api`` is Kafka's name of an API. ``topic`` and ``partition`` restrict a fault to requests that
-    name them, ``group`` to one group, and ``client_id`` to one client. Names are checked when
-    the fault is added.
+    name them, ``group`` to one group, and ``client_id`` to one client. A ``*`` in a client id
+    stands for any characters: ``billing-*``. Names are checked when the fault is added.
     """
 
     def __init__(self, send: Send) -> None:
@@ -248,7 +249,7 @@ class Faults:
         """Swallow requests: they are neither run nor answered until the fault is removed.
 
         Args:
-            client_id: The client; ``None`` is all.
+            client_id: The client; ``None`` is all. ``*`` stands for any characters.
             **when: ``api``, and the words of ``error()``.
         """
         return self.add("blackhole", client_id=client_id, **when)
@@ -279,6 +280,52 @@ class Faults:
             **when: ``api``, and the words of ``error()``, as far as the stage has them.
         """
         return self.add("stall", stage=stage, **when)
+
+    def versions(
+        self,
+        api: str,
+        *,
+        min_version: int | None = None,
+        max_version: int | None = None,
+        client_id: str | None = None,
+    ) -> Fault:
+        """Serve an API in fewer versions, as an older or a newer broker does.
+
+        Answers to ApiVersions list no other version, so a client that connects keeps to those.
+        Requests of other versions are refused with UNSUPPORTED_VERSION, or where an answer has no
+        place for that by a closed connection.
+
+        Args:
+            api: Kafka's name of the API: ``Produce``.
+            min_version: The least version that is served; ``None`` is the broker's own.
+            max_version: The newest one. Without both, no version is served.
+            client_id: The client; ``None`` is all.
+        """
+        limits = {"min_version": min_version, "max_version": max_version}
+        return self.add("versions", api=api, client_id=client_id, **limits)
+
+    def follower(self, broker: int, topic: str | None = None, **when: Any) -> Fault:
+        """Have Fetch name another replica to read from, and give no records.
+
+        Args:
+            broker: The id of that broker, which may not exist.
+            topic: The topic; ``None`` is all.
+            **when: The words of ``error()``.
+        """
+        return self.add("follower", broker=broker, topic=topic, **when)
+
+    def leader(
+        self, broker: int, topic: str | None = None, *, leader_epoch: int | None = None, **when: Any
+    ) -> Fault:
+        """Have Metadata name another leader, as a broker does that knows of no move yet.
+
+        Args:
+            broker: The id of that broker, which may not exist.
+            topic: The topic; ``None`` is all.
+            leader_epoch: The leader epoch; ``None`` is the true one.
+            **when: The words of ``error()``.
+        """
+        return self.add("leader", broker=broker, topic=topic, leader_epoch=leader_epoch, **when)
 
     def disk(self, disk: str, *, ms: int | None = None, **when: Any) -> Fault:
         """Make the disk of the logs ``full``, ``slow`` (for ``ms``) or fail with an ``error``.

@@ -538,7 +538,7 @@ def test_over_http_a_broker_that_is_not_under_test_refuses() -> None:
     [
         ({"count": 3}, "a fault has no member 'count'", "it is times."),
         ({"topics": "t"}, "a fault has no member 'topics'", "it is topic."),
-        ({"colour": "red"}, "a fault has no member 'colour'", "there are api, client_id, "),
+        ({"colour": "red"}, "a fault has no member 'colour'", "there are api, broker, "),
         ({"error": 6}, "error must be a name, not int", "NOT_LEADER_OR_FOLLOWER"),
         ({"topic": b"t"}, "topic must be a name, not bytes", ""),
         ({"ms": "200ms"}, "ms must be a whole number, not str", ""),

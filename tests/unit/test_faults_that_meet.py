@@ -17,6 +17,7 @@ from confluent_kafka import Consumer, TopicPartition
 import kafkalite
 from kafkalite.errors import KafkaliteError
 from kafkalite.faults import Fault
+from tests.harness.patience import eventually
 from tests.harness.process import PATIENCE_S
 from tests.harness.wire.batches import simple
 from tests.harness.wire.connection import Connection
@@ -83,6 +84,26 @@ def ordered(makers: list[Callable[[], Fault]], first: int) -> list[Fault]:
     made = {first: makers[first]()}
     made[1 - first] = makers[1 - first]()
     return [made[0], made[1]]
+
+
+def test_a_stall_of_the_log_and_of_the_threads_counts_what_it_holds() -> None:
+    config = {"num.io.threads": 3, "kafkalite.request.inline": "always"}
+    with (
+        kafkalite.Broker(topics=["t"], config=config) as broker,
+        Connection(broker.bootstrap_servers, PATIENCE_S) as wire,
+        broker.faults.stall("io_threads") as threads,
+        broker.faults.stall("log", topic="t") as log,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        eventually(lambda: threads.fired == 3)
+        assert log.fired == 0
+        sent = pool.submit(send, wire, "Produce")
+        eventually(lambda: log.fired == 1)
+        log.remove()
+        sent.result(PATIENCE_S)
+        assert codes(wire, "Produce")[0] == 0
+        threads.remove()
+        assert (threads.fired, log.fired) == (3, 1)
 
 
 @pytest.mark.parametrize("first", [0, 1])

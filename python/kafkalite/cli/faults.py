@@ -25,6 +25,8 @@ _Command = TypeVar("_Command", bound="Callable[..., object]")
 
 #: A partition's number, as far as 32 bits have digits.
 _NUMBER = re.compile("[0-9]{1,9}")
+#: A version of an API, in 16 bits.
+_VERSION = click.IntRange(0, 2**15 - 1)
 #: Seconds until the broker must answer.
 _ASKING_S = 10.0
 
@@ -38,6 +40,9 @@ _KINDS = (
     "corrupt",
     "stall",
     "disk",
+    "versions",
+    "follower",
+    "leader",
 )
 
 
@@ -131,6 +136,8 @@ def command() -> None:
         "kafkalite faults add error --api Produce --error NOT_LEADER_OR_FOLLOWER --on-call 3",
         "kafkalite faults add delay --api Fetch --ms 200 --client-id billing",
         "kafkalite faults add disk --disk full --topic orders",
+        "kafkalite faults add versions --api Produce --max-version 7",
+        "kafkalite faults add follower --broker 2 --topic orders",
     ),
 )
 @click.argument("kind", type=click.Choice(_KINDS))
@@ -138,7 +145,7 @@ def command() -> None:
 @click.option("--topic", help="Topic that requests must name.")
 @click.option("--partition", type=click.IntRange(0), help="Partition of the topic.")
 @click.option("--group", help="Group that requests must name.")
-@click.option("--client-id", help="client.id of the client.")
+@click.option("--client-id", help="client.id of the client; * stands for any characters.")
 @click.option("--error", help="Kafka's name of the error: NOT_LEADER_OR_FOLLOWER, ...")
 @click.option(
     "--side",
@@ -158,6 +165,14 @@ def command() -> None:
     "--operation",
     type=click.Choice(["write", "sync", "read"]),
     help="Operation of the disk that fails. Default: write and sync.",
+)
+@click.option("--min-version", type=_VERSION, help="Least version of the API that is served.")
+@click.option("--max-version", type=_VERSION, help="Newest version of the API that is served.")
+@click.option(
+    "--broker", type=click.IntRange(0, 2**31 - 1), help="Broker that Fetch or Metadata names."
+)
+@click.option(
+    "--leader-epoch", type=click.IntRange(0, 2**31 - 1), help="Leader epoch that Metadata names."
 )
 @click.option("--on-call", type=click.IntRange(1, 2**63), help="First call to strike, from 1.")
 @click.option("--times", type=click.IntRange(1, 2**63), help="Number of calls to strike.")

@@ -5,6 +5,8 @@
 //! and transactions, have no level: clients keep to the classic groups and the first transactions.
 //! Source: Kafka's `ApiVersionManager`, KIP-511 for the software's name, KIP-584 for features.
 
+use std::ops::RangeInclusive;
+
 use super::{Call, PRIVATE, Rooms, SERVED, frame};
 use crate::cluster::Cluster;
 use crate::request_queue::Request;
@@ -65,14 +67,23 @@ fn range(api: ApiKey) -> ApiVersion {
 /// Answers a request of a version that is not served. The answer has version 0, which every client
 /// reads. It lists the versions of ApiVersions, so that the client can ask again.
 pub fn handle_unsupported(request: Request) {
+    let all = 0..=i16::MAX;
+    request.responder.send(unsupported(request.header.correlation_id, &all));
+}
+
+/// That answer of a broker which serves no more versions of ApiVersions than `left`.
+pub fn unsupported(correlation_id: i32, left: &RangeInclusive<i16>) -> Response {
+    let ApiVersion { api_key, min_version, max_version } = range(ApiKey::ApiVersions);
+    let min_version = min_version.max(*left.start());
+    let max_version = max_version.min(*left.end());
+    let told = ApiVersion { api_key, min_version, max_version };
     let response = ApiVersionsResponse {
         error_code: ErrorCode::UnsupportedVersion.code(),
-        api_keys: vec![range(ApiKey::ApiVersions)],
+        api_keys: std::iter::once(told).filter(|told| min_version <= told.max_version).collect(),
         ..ApiVersionsResponse::default()
     };
-    let frame = frame(ApiKey::ApiVersions, 0, request.header.correlation_id, &response);
-    let pieces = std::iter::once(Piece::Mem(frame)).collect();
-    request.responder.send(Response::Pieces(pieces));
+    let frame = frame(ApiKey::ApiVersions, 0, correlation_id, &response);
+    Response::Pieces(std::iter::once(Piece::Mem(frame)).collect())
 }
 
 /// Letters, digits, dots and dashes; the first and the last a letter or a digit.

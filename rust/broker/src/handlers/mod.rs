@@ -83,6 +83,7 @@ mod table;
 pub mod unregister_broker;
 pub mod update_features;
 
+pub use crate::cluster::peers::CLIENT_ID as BROKERS_CLIENT_ID;
 pub use panicked::{on_panic, refusal};
 pub use rooms::Rooms;
 pub use table::{PRIVATE, SERVED, policy, required, run, run_early};

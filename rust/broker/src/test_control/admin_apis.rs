@@ -1,7 +1,9 @@
 //! Faults of the APIs that administer topics, groups and configs, and of those with one error.
 
+use std::ops::RangeInclusive;
+
 use kafkalite_protocol::messages as m;
-use kafkalite_protocol::{ErrorCode, Uuid};
+use kafkalite_protocol::{ApiKey, ErrorCode, Uuid};
 use m::alter_configs::{AlterConfigsRequest, AlterConfigsResponse};
 use m::alter_replica_log_dirs::AlterReplicaLogDirsRequest;
 use m::create_acls::CreateAclsRequest;
@@ -359,7 +361,6 @@ whole! {
     leave_group, LeaveGroupRequest;
     sync_group, SyncGroupRequest;
     list_groups, ListGroupsRequest;
-    api_versions, ApiVersionsRequest;
     init_producer_id, InitProducerIdRequest;
     describe_acls, DescribeAclsRequest;
     describe_log_dirs, DescribeLogDirsRequest;
@@ -381,6 +382,24 @@ whole! {
     get_telemetry_subscriptions, GetTelemetrySubscriptionsRequest;
     push_telemetry, PushTelemetryRequest;
     list_config_resources, ListConfigResourcesRequest;
+}
+
+impl Faulted for m::api_versions::ApiVersionsRequest {
+    fn limit(answer: &mut Self::Response, api: ApiKey, left: &RangeInclusive<i16>) -> bool {
+        let mut is_limited = false;
+        answer.api_keys.retain_mut(|one| {
+            if one.api_key == api as i16 {
+                let told = (one.min_version, one.max_version);
+                one.min_version = one.min_version.max(*left.start());
+                one.max_version = one.max_version.min(*left.end());
+                is_limited |= told != (one.min_version, one.max_version);
+            }
+            one.min_version <= one.max_version
+        });
+        is_limited
+    }
+
+    throttled!();
 }
 
 impl Faulted for m::sasl_handshake::SaslHandshakeRequest {}

@@ -1,6 +1,7 @@
 //! One API as faults see it: where its requests name partitions, and where its answers hold errors.
 
 use std::marker::PhantomData;
+use std::ops::RangeInclusive;
 
 use bytes::Bytes;
 use kafkalite_protocol::header::response_header_is_flexible;
@@ -34,6 +35,18 @@ pub(super) enum Answered {
     Part(Join),
 }
 
+/// What an answer says in place of the truth.
+pub(super) enum Change<'a> {
+    /// The client is to wait for so many ms.
+    Throttle(i32),
+    /// A byte of the records of these parts is another one.
+    Corrupt(&'a Parts),
+    /// Another broker is the one to read from, or the leader.
+    Point { parts: &'a Parts, asked: &'a [Named], broker: i32, leader_epoch: Option<i32> },
+    /// Fewer versions of an API are served.
+    Limit(ApiKey, RangeInclusive<i16>),
+}
+
 /// An API.
 pub(super) trait Api: Sync {
     /// Whether a request names one of `parts`.
@@ -61,21 +74,12 @@ pub(super) trait Api: Sync {
         fires: &mut dyn FnMut() -> bool,
     ) -> Response;
 
-    /// Tells the client to wait, if the API can and `fires` says so.
-    fn throttle(
+    /// Has an answer say something else, if it can and `fires` says so.
+    fn change(
         &self,
         answer: Response,
         head: Head,
-        ms: i32,
-        fires: &mut dyn FnMut() -> bool,
-    ) -> Response;
-
-    /// Changes a byte of the records of `parts`, if there are any and `fires` says so.
-    fn corrupt(
-        &self,
-        answer: Response,
-        head: Head,
-        parts: &Parts,
+        change: &Change<'_>,
         fires: &mut dyn FnMut() -> bool,
     ) -> Response;
 
@@ -247,24 +251,24 @@ impl<R: Told> Api for Of<R> {
         Self::changed(answer, head, |read| R::mark(read, parts, asked, error) > 0 && fires())
     }
 
-    fn throttle(
+    fn change(
         &self,
         answer: Response,
         head: Head,
-        ms: i32,
+        change: &Change<'_>,
         fires: &mut dyn FnMut() -> bool,
     ) -> Response {
-        Self::changed(answer, head, |read| R::throttle(read, ms) && fires())
-    }
-
-    fn corrupt(
-        &self,
-        answer: Response,
-        head: Head,
-        parts: &Parts,
-        fires: &mut dyn FnMut() -> bool,
-    ) -> Response {
-        Self::changed(answer, head, |read| R::corrupt(read, parts) && fires())
+        Self::changed(answer, head, |read| {
+            let is_changed = match change {
+                Change::Throttle(ms) => R::throttle(read, *ms),
+                Change::Corrupt(parts) => R::corrupt(read, parts),
+                Change::Point { parts, asked, broker, leader_epoch } => {
+                    R::point(read, parts, asked, *broker, *leader_epoch) > 0
+                }
+                Change::Limit(api, left) => R::limit(read, *api, left),
+            };
+            is_changed && fires()
+        })
     }
 
     fn throttles(&self) -> bool {

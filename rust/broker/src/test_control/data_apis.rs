@@ -123,6 +123,33 @@ fn failed(partition_index: i32, error: ErrorCode) -> PartitionData {
     PartitionData { partition_index, error_code, high_watermark: -1, records, ..Default::default() }
 }
 
+/// Adds to an incremental answer what it leaves out because it has not changed; how much it was.
+fn add_left_out(
+    answer: &mut FetchResponse,
+    asked: &[Named],
+    made: impl Fn(i32) -> PartitionData,
+) -> usize {
+    let mut added = 0;
+    for (name, id, partition) in asked {
+        let is_topic =
+            |topic: &&mut FetchableTopicResponse| topic.topic == *name && topic.topic_id == *id;
+        match answer.responses.iter_mut().find(is_topic) {
+            Some(topic) if topic.partitions.iter().any(|p| p.partition_index == *partition) => {}
+            Some(topic) => {
+                topic.partitions.push(made(*partition));
+                added += 1;
+            }
+            None => {
+                let (topic, topic_id) = (name.clone(), *id);
+                let partitions = vec![made(*partition)];
+                answer.responses.push(FetchableTopicResponse { topic, topic_id, partitions });
+                added += 1;
+            }
+        }
+    }
+    added
+}
+
 impl Faulted for FetchRequest {
     fn is_whole(error: ErrorCode, _: &Parts) -> bool {
         is_of_session(error)
@@ -159,27 +186,35 @@ impl Faulted for FetchRequest {
                 }
             }
         }
-        // An incremental answer leaves out what has not changed.
-        for (name, id, partition) in asked {
-            let is_topic =
-                |topic: &&mut FetchableTopicResponse| topic.topic == *name && topic.topic_id == *id;
-            match answer.responses.iter_mut().find(is_topic) {
-                Some(topic) if topic.partitions.iter().any(|p| p.partition_index == *partition) => {
-                }
-                Some(topic) => {
-                    topic.partitions.push(failed(*partition, error));
-                    marked += 1;
-                }
-                None => {
-                    let (topic, topic_id) = (name.clone(), *id);
-                    let partitions = vec![failed(*partition, error)];
-                    let added = FetchableTopicResponse { topic, topic_id, partitions };
-                    answer.responses.push(added);
-                    marked += 1;
+        marked + add_left_out(answer, asked, |partition| failed(partition, error))
+    }
+
+    fn point(
+        answer: &mut FetchResponse,
+        parts: &Parts,
+        asked: &[Named],
+        broker: i32,
+        _: Option<i32>,
+    ) -> usize {
+        if answer.error_code != 0 {
+            return 0;
+        }
+        let mut pointed = 0;
+        for topic in &mut answer.responses {
+            for one in &mut topic.partitions {
+                if parts.hit(&topic.topic, topic.topic_id, one.partition_index)
+                    && one.error_code == 0
+                {
+                    (one.preferred_read_replica, one.records) = (broker, Some(Records::default()));
+                    pointed += 1;
                 }
             }
         }
-        marked
+        let elsewhere = |index| PartitionData {
+            preferred_read_replica: broker,
+            ..failed(index, ErrorCode::None)
+        };
+        pointed + add_left_out(answer, asked, elsewhere)
     }
 
     fn corrupt(answer: &mut FetchResponse, parts: &Parts) -> bool {
@@ -312,6 +347,27 @@ impl Faulted for MetadataRequest {
             }
         }
         marked
+    }
+
+    fn point(
+        answer: &mut MetadataResponse,
+        parts: &Parts,
+        _: &[Named],
+        broker: i32,
+        leader_epoch: Option<i32>,
+    ) -> usize {
+        let mut pointed = 0;
+        for topic in &mut answer.topics {
+            let name = topic.name.clone().unwrap_or_default();
+            for one in &mut topic.partitions {
+                if parts.hit(&name, topic.topic_id, one.partition_index) && one.error_code == 0 {
+                    one.leader_id = broker;
+                    one.leader_epoch = leader_epoch.unwrap_or(one.leader_epoch);
+                    pointed += 1;
+                }
+            }
+        }
+        pointed
     }
 
     throttled!();

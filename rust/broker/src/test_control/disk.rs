@@ -52,7 +52,10 @@ impl DiskFaults {
                 continue;
             }
             match spec.disk {
-                None if operation == Operation::Write => fault.stand_still(None),
+                None if operation == Operation::Write => {
+                    fault.fires();
+                    fault.stand_still(None);
+                }
                 None => {}
                 Some(Disk::Full) if operation != Operation::Write => {}
                 Some(_) if !fault.fires() => {}

@@ -9,6 +9,7 @@ use parking_lot::{Condvar, Mutex};
 
 use super::spec::{Checked, Kind, Stage};
 use super::trigger::Trigger;
+use crate::handlers::BROKERS_CLIENT_ID;
 
 /// A fault.
 #[derive(Debug)]
@@ -40,10 +41,25 @@ impl Fault {
         let spec = &self.checked.spec;
         let strikes_requests =
             spec.kind != Kind::Disk && !matches!(spec.stage, Some(Stage::IoThreads | Stage::Log));
+        // Clients learn of a limit by ApiVersions. Brokers do not: a cluster agrees on versions.
+        let is_its_api = match spec.kind {
+            Kind::Versions if is_of_broker(client_id) => false,
+            Kind::Versions if api == ApiKey::ApiVersions => true,
+            _ => self.checked.api.is_none_or(|wanted| wanted == api),
+        };
+        let is_its_client = |wanted| client_id.is_some_and(|id| fits(wanted, id));
         strikes_requests
-            && self.checked.api.is_none_or(|wanted| wanted == api)
-            && spec.client_id.as_deref().is_none_or(|wanted| client_id == Some(wanted))
+            && is_its_api
+            && spec.client_id.as_deref().is_none_or(is_its_client)
             && !self.is_over()
+    }
+
+    /// Whether the broker does not serve this version, as clients are to see it.
+    pub fn hides(&self, api: ApiKey, version: i16) -> bool {
+        let spec = &self.checked.spec;
+        spec.kind == Kind::Versions
+            && self.checked.api == Some(api)
+            && !spec.versions().contains(&version)
     }
 
     /// Notes a call; whether it is struck.
@@ -92,9 +108,55 @@ impl Fault {
     }
 }
 
+/// Whether a text is of a pattern, in which `*` stands for any characters.
+fn fits(pattern: &str, text: &str) -> bool {
+    let Some((first, pieces)) = pattern.split_once('*') else { return pattern == text };
+    let Some(mut rest) = text.strip_prefix(first) else { return false };
+    let (pieces, last) = pieces.rsplit_once('*').unwrap_or(("", pieces));
+    for piece in pieces.split('*') {
+        let Some((_, behind)) = rest.split_once(piece) else { return false };
+        rest = behind;
+    }
+    rest.ends_with(last)
+}
+
+/// Whether a broker of the cluster asks: by its connections of replication and of the quorum.
+fn is_of_broker(client_id: Option<&str>) -> bool {
+    client_id.is_some_and(|id| id == BROKERS_CLIENT_ID || fits("broker-*-fetcher", id))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_star_stands_for_any_characters_of_a_client_id() {
+        let all = ["billing", "billing-1", "old-billing-1", "b-billing", "", "billing*"];
+        let fitting = |pattern| all.into_iter().filter(|id| fits(pattern, id)).collect::<Vec<_>>();
+        assert_eq!(fitting("billing"), ["billing"]);
+        assert_eq!(fitting("billing*"), ["billing", "billing-1", "billing*"]);
+        assert_eq!(fitting("*billing"), ["billing", "b-billing"]);
+        assert_eq!(fitting("*-billing*"), ["old-billing-1", "b-billing"]);
+        assert_eq!(fitting("b*i*-*1"), ["billing-1"]);
+        assert_eq!(fitting("b**g"), ["billing", "b-billing"]);
+        assert_eq!(fitting("*"), all);
+        assert_eq!(fitting("billing-1*1"), [""; 0], "a character counts once");
+    }
+
+    #[test]
+    fn brokers_do_not_learn_of_a_limit_of_versions() {
+        let json = r#"{"kind": "versions", "api": "Fetch", "max_version": 12}"#;
+        let spec: super::super::spec::Spec = serde_json::from_str(json).expect("it is JSON");
+        let fault = Fault::new(1, spec.check().expect("it is right"));
+        for api in [ApiKey::ApiVersions, ApiKey::Fetch] {
+            assert!(fault.is_for(api, Some("c")) && fault.is_for(api, None));
+            assert!(!fault.is_for(api, Some(BROKERS_CLIENT_ID)));
+            assert!(!fault.is_for(api, Some("broker-3-fetcher")));
+        }
+        assert!(!fault.is_for(ApiKey::Produce, Some("c")));
+        assert!(fault.hides(ApiKey::Fetch, 13) && !fault.hides(ApiKey::Fetch, 12));
+        assert!(!fault.hides(ApiKey::ApiVersions, 4));
+    }
 
     /// A slow disk counted requests, and a log that stood still held them before their handlers.
     #[test]

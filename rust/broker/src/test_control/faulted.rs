@@ -10,13 +10,50 @@
 //!
 //! Source: `getErrorResponse` of Kafka's requests.
 
+use std::ops::RangeInclusive;
+
 use kafkalite_protocol::messages::Request;
-use kafkalite_protocol::{ErrorCode, Uuid};
+use kafkalite_protocol::{ApiKey, ErrorCode, Uuid};
 
 use super::parts::Parts;
 
 /// A topic by name or id, and a partition of it.
 pub(super) type Named = (String, Uuid, i32);
+
+/// APIs whose requests name partitions of topics.
+pub(super) const NAME_PARTITIONS: &[ApiKey] = &[
+    ApiKey::Produce,
+    ApiKey::Fetch,
+    ApiKey::ListOffsets,
+    ApiKey::Metadata,
+    ApiKey::OffsetCommit,
+    ApiKey::OffsetFetch,
+    ApiKey::OffsetForLeaderEpoch,
+    ApiKey::DeleteRecords,
+];
+
+/// APIs whose requests name topics alone.
+pub(super) const NAME_TOPICS: &[ApiKey] = &[
+    ApiKey::CreateTopics,
+    ApiKey::DeleteTopics,
+    ApiKey::CreatePartitions,
+    ApiKey::AlterConfigs,
+    ApiKey::IncrementalAlterConfigs,
+];
+
+/// APIs whose requests name a group.
+pub(super) const NAME_GROUPS: &[ApiKey] = &[
+    ApiKey::FindCoordinator,
+    ApiKey::JoinGroup,
+    ApiKey::SyncGroup,
+    ApiKey::Heartbeat,
+    ApiKey::LeaveGroup,
+    ApiKey::OffsetCommit,
+    ApiKey::OffsetFetch,
+    ApiKey::OffsetDelete,
+    ApiKey::DescribeGroups,
+    ApiKey::DeleteGroups,
+];
 
 /// An API whose messages faults read and change. The defaults are those of an API that names no
 /// topic and whose answers have one error for all.
@@ -65,6 +102,23 @@ pub(super) trait Faulted: Request<Response: Default + Send + 'static> + 'static 
 
     /// Changes a byte of the records of `parts`; `false`: there are none.
     fn corrupt(_answer: &mut Self::Response, _parts: &Parts) -> bool {
+        false
+    }
+
+    /// Names `broker` as the replica to read from, or as the leader, of `parts` without an error;
+    /// how many there were.
+    fn point(
+        _answer: &mut Self::Response,
+        _parts: &Parts,
+        _asked: &[Named],
+        _broker: i32,
+        _leader_epoch: Option<i32>,
+    ) -> usize {
+        0
+    }
+
+    /// Lists fewer versions of an API; `false`: the answer lists none that is hidden.
+    fn limit(_answer: &mut Self::Response, _api: ApiKey, _left: &RangeInclusive<i16>) -> bool {
         false
     }
 

@@ -4,10 +4,10 @@ use std::cmp::Reverse;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use kafkalite_protocol::ApiKey;
+use kafkalite_protocol::{ApiKey, ErrorCode};
 
 use super::TestControl;
-use super::api::{Answered, Api, Head, Join};
+use super::api::{Answered, Api, Change, Head, Join};
 use super::fault::Fault;
 use super::faulted::Named;
 use super::held::{Held, Late};
@@ -18,9 +18,12 @@ use super::spec::{Kind, Side, Stage};
 use crate::clock::Clock;
 use crate::error::HandlerError;
 use crate::fetch_sessions::TopicRef;
-use crate::handlers::{self, Rooms};
+use crate::handlers::{self, Rooms, api_versions};
 use crate::request_queue::Request;
 use crate::response_queue::{Responder, Response};
+
+/// The first version of Fetch whose answers name a replica to read from.
+const FIRST_WITH_FOLLOWERS: i16 = 11;
 
 /// A fault that a request meets, and the parts of it that the fault is for.
 struct Met {
@@ -199,6 +202,11 @@ impl TestControl {
                     request.responder.send(Response::Close);
                     return Way::Ended;
                 }
+                (_, Kind::Versions) => {
+                    let answer = refused_version(known, &mut request, &parts, &fault);
+                    request.responder.send(answer);
+                    return Way::Ended;
+                }
                 _ => {}
             }
             match known.refuse(&mut request, &parts, fault.checked.error) {
@@ -225,13 +233,15 @@ impl TestControl {
             // A fetch that gets an error does not wait for records.
             let mut failed: Vec<Parts> = Vec::new();
             on_answer.met.retain_mut(|one| {
-                if one.fault.checked.spec.kind != Kind::Error {
+                let kind = one.fault.checked.spec.kind;
+                if !matches!(kind, Kind::Error | Kind::Follower) {
                     return true;
                 }
                 let has_error = |(name, id, partition): &Named| {
                     failed.iter().any(|parts| parts.hit(name, *id, *partition))
                 };
-                let is_left = one.asked.is_empty() || !one.asked.iter().all(has_error);
+                let is_of_session = one.asked.is_empty() && kind == Kind::Error;
+                let is_left = is_of_session || !one.asked.iter().all(has_error);
                 one.is_counted = is_left && one.fault.fires();
                 if one.is_counted {
                     self.note_hit(on_answer.seen.as_ref(), &one.fault);
@@ -281,13 +291,25 @@ impl TestControl {
                 }
                 Kind::Throttle if !is_throttled => {
                     let ms = i32::try_from(spec.ms.unwrap_or(0)).unwrap_or(i32::MAX);
-                    answer = api.throttle(answer, head, ms, &mut || {
+                    answer = api.change(answer, head, &Change::Throttle(ms), &mut || {
                         is_throttled = fires();
                         is_throttled
                     });
                 }
                 Kind::Corrupt if !is_refused => {
-                    answer = api.corrupt(answer, head, &parts, &mut fires);
+                    answer = api.change(answer, head, &Change::Corrupt(&parts), &mut fires);
+                }
+                Kind::Follower | Kind::Leader if !is_refused => {
+                    let (broker, leader_epoch) = (spec.broker.unwrap_or(-1), spec.leader_epoch);
+                    parts.except.clone_from(&refused);
+                    let (parts, asked) = (&parts, &asked[..]);
+                    let change = Change::Point { parts, asked, broker, leader_epoch };
+                    answer = api.change(answer, head, &change, &mut fires);
+                }
+                Kind::Versions if !is_refused => {
+                    let limited = fault.checked.api.unwrap_or(head.api);
+                    let change = Change::Limit(limited, spec.versions());
+                    answer = api.change(answer, head, &change, &mut fires);
                 }
                 // The client would not learn of the error: the next answer is lost instead.
                 Kind::Disconnect | Kind::DropResponse
@@ -379,6 +401,7 @@ fn turn(fault: &Fault, (head, known): (Head, &'static dyn Api), parts: &Parts) -
         Kind::Delay if is_before => Turn::Hold,
         Kind::Stall if spec.stage == Some(Stage::RequestQueue) => Turn::Hold,
         Kind::Blackhole => Turn::End,
+        Kind::Versions if fault.hides(head.api, head.version) => Turn::End,
         Kind::Disconnect if is_before => Turn::End,
         Kind::Error if is_before && known.is_refused_before(head, parts, fault.checked.error) => {
             Turn::End
@@ -386,6 +409,7 @@ fn turn(fault: &Fault, (head, known): (Head, &'static dyn Api), parts: &Parts) -
         Kind::Error => Turn::Mark,
         Kind::Disconnect | Kind::DropResponse => Turn::Lose,
         Kind::Throttle | Kind::Corrupt | Kind::Disk => Turn::Change,
+        Kind::Versions | Kind::Follower | Kind::Leader => Turn::Change,
         Kind::Delay | Kind::Stall => Turn::Late,
     }
 }
@@ -398,6 +422,14 @@ fn hit_by(
     fault: &Fault,
 ) -> Option<(Parts, Vec<Named>)> {
     let spec = &fault.checked.spec;
+    let is_served_as_ever = spec.kind == Kind::Versions
+        && head.api != ApiKey::ApiVersions
+        && !fault.hides(head.api, head.version);
+    // Older answers have no place for it.
+    let cannot_point = spec.kind == Kind::Follower && head.version < FIRST_WITH_FOLLOWERS;
+    if is_served_as_ever || cannot_point {
+        return None;
+    }
     let image = rooms.controller.image();
     let (topic, group) = (spec.topic.clone(), spec.group.clone());
     let parts = Parts { topic, partition: spec.partition, group, except: Vec::new(), image };
@@ -426,6 +458,27 @@ fn hit_by(
         }
     }
     (parts.are_all() || !asked.is_empty()).then_some((parts, asked))
+}
+
+/// The answer to a request of a version that a fault hides. Where the API has no error for its
+/// whole answer the connection closes, as that of a version that no broker knows.
+fn refused_version(
+    known: &'static dyn Api,
+    request: &mut Request,
+    parts: &Parts,
+    fault: &Fault,
+) -> Response {
+    if request.header.api() == Some(ApiKey::ApiVersions) {
+        let correlation_id = request.header.correlation_id;
+        return api_versions::unsupported(correlation_id, &fault.checked.spec.versions());
+    }
+    if wants_no_answer(request) {
+        return Response::Close;
+    }
+    match known.refuse(request, parts, ErrorCode::UnsupportedVersion) {
+        Some(Answered::Whole(answer)) => answer,
+        Some(Answered::Part(_)) | None => Response::Close,
+    }
 }
 
 /// A produce with acks=0: its second field, behind the transactional id.

@@ -214,7 +214,10 @@ impl TestControl {
         // that empty and runs a request itself.
         for _ in 0..=rooms.config().num_io_threads {
             let fault = Arc::clone(fault);
-            rooms.requests.execute(Box::new(move || fault.stand_still(None)));
+            rooms.requests.execute(Box::new(move || {
+                fault.fires();
+                fault.stand_still(None);
+            }));
         }
     }
 

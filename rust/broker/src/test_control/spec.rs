@@ -1,9 +1,12 @@
 //! What a fault is, as its maker writes it: a kind, what it is for, and when it strikes.
 
+use std::ops::RangeInclusive;
+
 use kafkalite_protocol::{ApiKey, ErrorCode, nearest};
 use serde::{Deserialize, Serialize};
 
 use super::api;
+use super::faulted::{NAME_GROUPS, NAME_PARTITIONS, NAME_TOPICS};
 use super::refusal::Refused;
 use super::trigger::When;
 
@@ -30,6 +33,12 @@ pub enum Kind {
     Stall,
     /// The disk of the logs fails, is full or is slow.
     Disk,
+    /// The broker serves an API in fewer versions, or not at all.
+    Versions,
+    /// Fetch names another replica to read from.
+    Follower,
+    /// Metadata names another leader.
+    Leader,
 }
 
 /// On which side of the broker's work a fault strikes.
@@ -98,7 +107,7 @@ pub struct Spec {
     /// A group that requests must name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
-    /// `client.id` of the client.
+    /// `client.id` of the client; `*` stands for any characters.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client_id: Option<String>,
     /// Kafka's name of the error.
@@ -119,6 +128,18 @@ pub struct Spec {
     /// What the disk is asked for; without it, writes and syncs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub operation: Option<Operation>,
+    /// The least version that is served; without it, the broker's own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub min_version: Option<i16>,
+    /// The newest version that is served; without it, the broker's own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_version: Option<i16>,
+    /// The broker that answers name. It need not exist.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub broker: Option<i32>,
+    /// The leader epoch that Metadata names; without it, the true one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub leader_epoch: Option<i32>,
     /// The first call that may be struck, from 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub on_call: Option<u64>,
@@ -132,41 +153,6 @@ pub struct Spec {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seed: Option<u64>,
 }
-
-/// APIs whose requests name partitions of topics.
-const NAME_PARTITIONS: &[ApiKey] = &[
-    ApiKey::Produce,
-    ApiKey::Fetch,
-    ApiKey::ListOffsets,
-    ApiKey::Metadata,
-    ApiKey::OffsetCommit,
-    ApiKey::OffsetFetch,
-    ApiKey::OffsetForLeaderEpoch,
-    ApiKey::DeleteRecords,
-];
-
-/// APIs whose requests name topics alone.
-const NAME_TOPICS: &[ApiKey] = &[
-    ApiKey::CreateTopics,
-    ApiKey::DeleteTopics,
-    ApiKey::CreatePartitions,
-    ApiKey::AlterConfigs,
-    ApiKey::IncrementalAlterConfigs,
-];
-
-/// APIs whose requests name a group.
-const NAME_GROUPS: &[ApiKey] = &[
-    ApiKey::FindCoordinator,
-    ApiKey::JoinGroup,
-    ApiKey::SyncGroup,
-    ApiKey::Heartbeat,
-    ApiKey::LeaveGroup,
-    ApiKey::OffsetCommit,
-    ApiKey::OffsetFetch,
-    ApiKey::OffsetDelete,
-    ApiKey::DescribeGroups,
-    ApiKey::DeleteGroups,
-];
 
 /// A fault whose parts were checked together.
 #[derive(Debug, Clone)]
@@ -189,6 +175,9 @@ fn members(kind: Kind) -> (&'static [&'static str], &'static [&'static str]) {
         Kind::Corrupt => (&["api", "topic", "partition"], &[]),
         Kind::Stall => (&["api", "topic", "partition", "stage"], &["stage"]),
         Kind::Disk => (&["topic", "partition", "disk", "operation", "ms"], &["disk"]),
+        Kind::Versions => (&["api", "min_version", "max_version"], &["api"]),
+        Kind::Follower => (&["topic", "partition", "broker"], &["broker"]),
+        Kind::Leader => (&["topic", "partition", "broker", "leader_epoch"], &["broker"]),
     }
 }
 
@@ -205,6 +194,10 @@ impl Spec {
             "ms" => self.ms.is_some(),
             "stage" => self.stage.is_some(),
             "disk" => self.disk.is_some(),
+            "min_version" => self.min_version.is_some(),
+            "max_version" => self.max_version.is_some(),
+            "broker" => self.broker.is_some(),
+            "leader_epoch" => self.leader_epoch.is_some(),
             _ => self.operation.is_some(),
         }
     }
@@ -251,14 +244,19 @@ impl Spec {
             let name = api.name();
             return Err(wrong(format!("answers to {name} have no throttle_time_ms")));
         }
-        let api = if self.kind == Kind::Corrupt { Some(ApiKey::Fetch) } else { api };
+        self.check_numbers()?;
+        let api = match self.kind {
+            Kind::Corrupt | Kind::Follower => Some(ApiKey::Fetch),
+            Kind::Leader => Some(ApiKey::Metadata),
+            _ => api,
+        };
         Ok(Checked { spec: self, api, error: error.unwrap_or(ErrorCode::None) })
     }
 
     fn check_members(&self) -> Result<(), Refused> {
         let (may, must) = members(self.kind);
         let kind = kind_name(self.kind);
-        const ALL: [&str; 11] = [
+        const ALL: [&str; 15] = [
             "api",
             "topic",
             "partition",
@@ -270,6 +268,10 @@ impl Spec {
             "stage",
             "disk",
             "operation",
+            "min_version",
+            "max_version",
+            "broker",
+            "leader_epoch",
         ];
         let is_of_client = self.kind != Kind::Disk && !self.stands_still_for_all();
         for member in ALL.into_iter().filter(|member| self.has(member)) {
@@ -297,7 +299,32 @@ impl Spec {
             _ if self.stands_still_for_all() && self.when() != When::default() => {
                 Err(wrong("a stage stands still for all calls until the fault is removed"))
             }
+            _ if self.kind == Kind::Versions && self.when() != When::default() => {
+                Err(wrong("versions are for all calls until the fault is removed"))
+            }
             _ => Ok(()),
+        }
+    }
+
+    fn check_numbers(&self) -> Result<(), Refused> {
+        let versions = [self.min_version, self.max_version];
+        let numbers = versions.map(|version| version.map(i32::from));
+        if numbers.into_iter().chain([self.broker, self.leader_epoch]).flatten().any(|it| it < 0) {
+            return Err(wrong("min_version, max_version, broker and leader_epoch begin at 0"));
+        }
+        match versions {
+            [Some(min), Some(max)] if min > max => {
+                Err(wrong("min_version is above max_version: without both, no version is served"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The versions that a fault of the kind `versions` leaves: none without a limit.
+    pub(super) fn versions(&self) -> RangeInclusive<i16> {
+        match (self.min_version, self.max_version) {
+            (None, None) => RangeInclusive::new(0, -1),
+            (min, max) => min.unwrap_or(0)..=max.unwrap_or(i16::MAX),
         }
     }
 
@@ -335,6 +362,9 @@ pub(super) fn kind_name(kind: Kind) -> &'static str {
         Kind::Corrupt => "corrupt",
         Kind::Stall => "stall",
         Kind::Disk => "disk",
+        Kind::Versions => "versions",
+        Kind::Follower => "follower",
+        Kind::Leader => "leader",
     }
 }
 
@@ -420,6 +450,16 @@ mod tests {
             (r#"{"kind": "stall", "stage": "io_threads", "topic": "t"}"#, "takes no topic"),
             (r#"{"kind": "stall", "stage": "log", "times": 1}"#, "until the fault is removed"),
             (r#"{"kind": "blackhole", "times": 0}"#, "begin at 1"),
+            (r#"{"kind": "versions", "max_version": 3}"#, "needs api"),
+            (r#"{"kind": "versions", "api": "Fetch", "times": 1}"#, "until the fault is removed"),
+            (r#"{"kind": "versions", "api": "Fetch", "max_version": -1}"#, "begin at 0"),
+            (
+                r#"{"kind": "versions", "api": "Fetch", "min_version": 5, "max_version": 4}"#,
+                "min_version is above max_version",
+            ),
+            (r#"{"kind": "follower", "topic": "t"}"#, "needs broker"),
+            (r#"{"kind": "follower", "broker": 1, "leader_epoch": 2}"#, "takes no leader_epoch"),
+            (r#"{"kind": "leader", "broker": -1}"#, "begin at 0"),
         ] {
             let refused = refused(json);
             assert!(refused.contains(why), "{json}: {refused}");

@@ -6,7 +6,7 @@ use kafkalite_protocol::messages::Wire;
 use kafkalite_protocol::{ApiKey, ErrorCode, Reader, Uuid, Writer};
 use std::sync::Arc;
 
-use super::api::{self, Answered, FAULTED, Head};
+use super::api::{self, Answered, Change, FAULTED, Head};
 use super::parts::Parts;
 use crate::handlers::{PRIVATE, SERVED, frame, refusal};
 use crate::metadata::MetadataImage;
@@ -14,6 +14,7 @@ use crate::request_queue::{Audience, Lane, Request, RequestContext};
 use crate::response_queue::{Piece, Responder, Response};
 use kafkalite_protocol::header::{RequestHeader, response_header_is_flexible};
 
+mod changed;
 mod noted;
 
 const ERROR: ErrorCode = ErrorCode::NotLeaderOrFollower;
@@ -271,10 +272,10 @@ fn an_answer_that_is_not_struck_stays_as_it_is() {
     let known = api::of(api).expect("it has faults");
     let head = Head { api, version, correlation_id: 7 };
     let sent = || Response::frame(frame(api, version, 7, &FetchResponse::default()));
-    let told = known.throttle(sent(), head, 50, &mut || false);
+    let told = known.change(sent(), head, &Change::Throttle(50), &mut || false);
     let told: FetchResponse = body(api, version, told);
     assert_eq!(told.throttle_time_ms, 0);
-    let told = known.throttle(sent(), head, 50, &mut || true);
+    let told = known.change(sent(), head, &Change::Throttle(50), &mut || true);
     let told: FetchResponse = body(api, version, told);
     assert_eq!(told.throttle_time_ms, 50);
 }

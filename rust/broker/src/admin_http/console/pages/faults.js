@@ -21,6 +21,9 @@ const KINDS = /** @type {Record<string, string[]>} */ ({
   drop_response: ["api", "topic", "client_id", "times"],
   blackhole: ["client_id"],
   throttle: ["ms", "api", "client_id", "times"],
+  versions: ["api", "min_version", "max_version", "client_id"],
+  follower: ["broker", "topic", "client_id", "times"],
+  leader: ["broker", "leader_epoch", "topic", "client_id", "times"],
 });
 
 const FIELDS = /** @type {Record<string, [string, string]>} */ ({
@@ -30,7 +33,26 @@ const FIELDS = /** @type {Record<string, [string, string]>} */ ({
   topic: ["Topic", "every topic"],
   client_id: ["Client id", "every client"],
   times: ["Times", "always"],
+  min_version: ["Least version", "the broker's own"],
+  max_version: ["Newest version", "the broker's own"],
+  broker: ["Broker", "2"],
+  leader_epoch: ["Leader epoch", "the true one"],
 });
+
+/** Fields that are numbers, and the least of each. */
+const NUMBERS = /** @type {Record<string, number>} */ ({
+  ms: 1,
+  times: 1,
+  min_version: 0,
+  max_version: 0,
+  broker: 0,
+  leader_epoch: 0,
+});
+
+/** @param {string} kind @param {string} name */
+const isRequired = (kind, name) =>
+  ["error", "ms", "broker"].includes(name) ||
+  (name === "api" && ["error", "versions"].includes(kind));
 
 const MOVES = /** @type {[string, number][]} */ ([
   ["1 minute", 60_000],
@@ -75,7 +97,7 @@ function membersOf(form) {
   for (const [name, value] of new FormData(form)) {
     const text = value.toString().trim();
     if (text === "") continue;
-    members[name] = name === "ms" || name === "times" ? Number(text) : text;
+    members[name] = name in NUMBERS ? Number(text) : text;
   }
   return members;
 }
@@ -101,17 +123,17 @@ function Add({ command }) {
       </label>
       ${KINDS[kind].map((name) => {
         const [label, hint] = FIELDS[name];
-        const isNumber = name === "ms" || name === "times";
+        const isNumber = name in NUMBERS;
         return html`<label key=${name}>
           ${label}
           <input
             name=${name}
             type=${isNumber ? "number" : "text"}
-            min="1"
+            min=${NUMBERS[name]}
             placeholder=${hint}
             autocomplete="off"
             spellcheck=${false}
-            required=${name === "error" || name === "ms" || (name === "api" && kind === "error")}
+            required=${isRequired(kind, name)}
           />
         </label>`;
       })}
