@@ -255,19 +255,40 @@ async fn call<R: Request>(to: &Connection, request: R) -> Result<R::Response, Co
 #[cfg(test)]
 mod tests {
     use super::*;
+    use kafkalite_protocol::messages::offset_for_leader_epoch::OffsetForLeaderEpochRequest;
+
+    fn with_socket_timeout(socket_timeout: Duration) -> ReplicaFetchersConfig {
+        ReplicaFetchersConfig {
+            local_id: 2,
+            listener: None,
+            links: None,
+            asks: FetcherConfig::default(),
+            socket_timeout,
+            check_bytes_per_second: 0,
+        }
+    }
 
     /// A batch above 118 MiB, which a larger `socket.request.max.bytes` lets in, ended the
     /// replication of all partitions that its leader leads.
     #[test]
     fn an_answer_with_the_largest_batch_that_a_frame_can_have_is_taken() {
-        let config = ReplicaFetchersConfig {
-            local_id: 2,
-            listener: None,
-            links: None,
-            asks: FetcherConfig::default(),
-            socket_timeout: Duration::from_secs(30),
-            check_bytes_per_second: 0,
-        };
+        let config = with_socket_timeout(Duration::from_secs(30));
         assert_eq!(connection_config(&config).response_max_bytes, 2_147_483_647);
+    }
+
+    /// It takes connections, and says nothing: a frozen process.
+    #[test]
+    fn a_leader_that_does_not_answer_is_given_up_after_the_socket_timeout() {
+        let frozen = std::net::TcpListener::bind("127.0.0.1:0").expect("a port is free");
+        let place = frozen.local_addr().expect("it is bound");
+        let place = HostPort { host: place.ip().to_string(), port: place.port() };
+        let (timeout, began) = (Duration::from_millis(20), Instant::now());
+        let pool = pool(&with_socket_timeout(timeout));
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let question = Question::Epochs(OffsetForLeaderEpochRequest::default());
+        let asked = carry(&pool, 1, Some(place), question);
+        assert!(runtime.expect("a runtime").block_on(asked).is_err(), "there is no answer");
+        // A connection may take 10 s until it is set up.
+        assert!((timeout..Duration::from_secs(10)).contains(&began.elapsed()));
     }
 }
