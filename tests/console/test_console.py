@@ -8,6 +8,7 @@ import uuid
 from typing import Any
 
 import pytest
+from confluent_kafka import Consumer, TopicPartition
 from playwright.sync_api import Error, expect
 
 from tests.conformance.differential.cases_telemetry import client, kafka_id
@@ -150,6 +151,20 @@ def test_hostile_records_and_groups_are_shown_as_they_are(busy: Process, pages: 
     page.get_by_role("link", name=HOSTILE[0], exact=True).click()
     expect(page.locator("main h1")).to_have_text(HOSTILE[0])
     pages(busy.admin).open("clients")
+
+
+def test_the_groups_of_a_topic_come_in_pages(processes: Processes, pages: Any) -> None:
+    broker = processes.serve("--profile", "dev", "--topic", "orders:1", "--topic", "other:1")
+    for number in range(51):
+        keys = {"bootstrap.servers": broker.ready, "group.id": f"group-{number:02}"}
+        consumer = Consumer(keys)
+        committed = TopicPartition("orders" if number == 50 else "other", 0, 0)
+        consumer.commit(offsets=[committed], asynchronous=False)
+        consumer.close()
+    page = pages(broker.admin).open("topics/orders/groups")
+    expect(page.get_by_text("50 are looked into at a time")).to_be_visible()
+    page.get_by_role("button", name="More").click()
+    expect(page.get_by_role("link", name="group-50")).to_be_visible()
 
 
 def test_a_client_shows_what_it_reports(busy: Process, pages: Any) -> None:

@@ -56,6 +56,40 @@ def test_a_fault_is_added_counted_and_removed(broker: Process, pages: Any) -> No
     expect(page.get_by_text("There are no faults.")).to_be_visible()
 
 
+def test_a_fault_has_every_condition_of_its_kind(broker: Process, pages: Any) -> None:
+    tab = pages(broker.admin)
+    page = tab.open("faults")
+    form = page.locator("form", has=page.get_by_role("button", name="Add the fault"))
+
+    def add(kind: str, **members: str) -> dict[str, Any]:
+        form.get_by_role("combobox", name="Kind").select_option(kind)
+        for name, value in members.items():
+            field = form.locator(f"[name={name}]")
+            if field.evaluate("field => field.tagName") == "SELECT":
+                field.select_option(value)
+            else:
+                field.fill(value)
+        form.get_by_role("button", name="Add the fault").click()
+        page.get_by_role("button", name="Remove fault").wait_for()
+        (fault,) = told(broker, "/faults")["faults"]
+        page.get_by_role("button", name="Remove fault").click()
+        page.get_by_text("There are no faults.").wait_for()
+        return {name: fault[name] for name in ("kind", *members)}
+
+    of_disk = {"disk": "slow", "operation": "sync", "ms": "20", "topic": "orders", "partition": "0"}
+    assert add("disk", **of_disk) == {"kind": "disk", **of_disk, "ms": 20, "partition": 0}
+    chance = {"on_call": "2", "times": "3", "probability": "0.5", "seed": "7"}
+    whole = {"on_call": 2, "times": 3, "probability": 0.5, "seed": 7}
+    assert add("corrupt", topic="orders", **chance) == {
+        "kind": "corrupt",
+        "topic": "orders",
+        **whole,
+    }
+    late = {"api": "OffsetCommit", "group": "billing", "side": "before", "ms": "5"}
+    assert add("delay", **late) == {"kind": "delay", **late, "ms": 5}
+    assert tab.flaws() == []
+
+
 def test_what_the_broker_refuses_is_shown_in_words(broker: Process, pages: Any) -> None:
     page = pages(broker.admin).open("faults")
     for text in HOSTILE[:8]:

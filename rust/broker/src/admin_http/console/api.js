@@ -13,9 +13,12 @@ export class Refused extends Error {
   }
 }
 
-/** The token is kept as long as the tab is open. @param {string} token */
+/**
+ * The token is kept as long as the tab is open. One that no header can have is wrong anyway.
+ * @param {string} token
+ */
 export function setToken(token) {
-  sessionStorage.setItem(TOKEN, token);
+  sessionStorage.setItem(TOKEN, /^[ -~]*$/.test(token) ? token : "?");
 }
 
 /** @returns {Record<string, string>} */

@@ -114,7 +114,7 @@ function App() {
       <${Answers} />
     </header>
     <main id="main" tabindex="-1" ref=${main} aria-label=${title}>
-      <${Page} key=${key} rest=${rest} overview=${cluster} />
+      <${Page} key=${key} rest=${rest} overview=${cluster} control=${control.data} />
     </main>
     <footer>
       ${cluster && `kafkalite ${cluster.version}, broker ${cluster.broker_id} · `}

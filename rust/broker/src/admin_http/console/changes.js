@@ -81,7 +81,7 @@ function Delete({ title, name, path, to, button }) {
   };
   return html`<${Change} title=${title} command=${command} said=${null} onSubmit=${remove}>
     <${Field} label="Type its name" name="typed" value=${typed}
-      onInput=${(/** @type {any} */ event) => setTyped(event.target.value)} />
+      onInput=${(event) => setTyped(event.target.value)} />
     <button class="danger" disabled=${command.busy || typed !== name}>${button}</button>
   <//>`;
 }
@@ -172,7 +172,7 @@ export function NewMessage({ path, partitions, onDone }) {
     <${Field} label="Value" name="value" />
     <label class="check">
       <input type="checkbox" checked=${isNull}
-        onChange=${(/** @type {any} */ event) => setIsNull(event.target.checked)} />
+        onChange=${(event) => setIsNull(event.target.checked)} />
       null in place of the value
     </label>
     <label>
@@ -243,7 +243,7 @@ export function ResetOffsets({ id, onDone }) {
     <label onInput=${forget}>
       To
       <select name="to" value=${to}
-        onChange=${(/** @type {any} */ event) => setTo(event.target.value)}>
+        onChange=${(event) => setTo(event.target.value)}>
         ${TARGETS.map(([name, means]) => html`<option value=${name}>${means}</option>`)}
       </select>
     </label>

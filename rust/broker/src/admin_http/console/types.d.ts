@@ -16,7 +16,7 @@ interface LiveEvent {
   broker_id: number; number: number; timestamp_ms: number; interval_ms: number;
   connections: number; requests_per_second: number; bytes_in_per_second: number;
   bytes_out_per_second: number; zero_copy_share: number | null; stages: Stage[];
-  apis: ApiRate[]; requests: RequestRow[]; slow: RequestRow[]; figures_of?: object[];
+  apis: ApiRate[]; requests: RequestRow[]; slow: RequestRow[]; figures_of?: { broker_id: number }[];
 }
 interface Field { bytes: number; encoding: "text" | "json" | "hex"; data: string; truncated: boolean; }
 /** Figures of one series over time, as uPlot draws them. */

@@ -75,7 +75,7 @@ export function Choice({ own }) {
   const ids = cluster.data?.brokers.map((/** @type {any} */ one) => one.id) ?? [];
   return html`<label class="choice">
     Figures of
-    <select onChange=${(/** @type {any} */ event) => choose(event.target.value)}>
+    <select onChange=${(event) => choose(event.target.value)}>
       ${["all", ...ids].map(
         (id) =>
           html`<option value=${id} selected=${String(id) === broker}>

@@ -48,7 +48,7 @@ function Log() {
         </select>
       </label>
     </div>
-    <${Shown} of=${of} show=${(/** @type {any} */ data) => html`<p class="whose">
+    <${Shown} of=${of} show=${(data) => html`<p class="whose">
         The last lines of the process of broker ${data.broker_id}, the newest first.
         ${!data.kept && " The program that embeds the broker has a log of its own."}
       </p>

@@ -25,7 +25,7 @@ function Connections() {
     setSearch(text);
   };
   return html`<div class="ask"><${Search} label="Search connections" onSearch=${look} /></div>
-    <${Shown} of=${of} show=${(/** @type {any} */ data) => html`<p class="whose">
+    <${Shown} of=${of} show=${(data) => html`<p class="whose">
         ${count(data.total)} connections to ${owner(data)}.
         ${data.figures_of &&
         ` ${count(data.connections.length)} are shown: the first of each broker.`}
@@ -57,7 +57,7 @@ function Requests({ kind }) {
   const [picked, pick] = useState(/** @type {RequestRow | null} */ (null));
   const of = useFigures("/requests", { kind, limit: 100 }, 1000);
   return html`${picked && html`<${Waterfall} request=${picked} onClose=${() => pick(null)} />`}
-    <${Shown} of=${of} show=${(/** @type {any} */ data) => html`<p class="whose">
+    <${Shown} of=${of} show=${(data) => html`<p class="whose">
         ${VIEWS[kind]} Those of ${owner(data)}.
         ${kind === "slow" && ` Slow begins at ${data.slow_ms} ms.`}
       </p>

@@ -1,58 +1,53 @@
 // Test control: stages that stand still, faults, moves, copies, and the broker's clock.
 
+import { part } from "../api.js";
 import { useCommand } from "../command.js";
 import { count } from "../format.js";
 import { Heading, Shown, Table, Trouble, useAsked } from "../parts.js";
+import { STALLS, Stall } from "../plane/picture.js";
 import { html, useState } from "../vendor/preact.js";
 import { Copies, Moves } from "./copies.js";
 
-const STAGES = [
-  ["request_queue", "Request queue", "Requests wait before their handlers."],
-  ["io_threads", "I/O threads", "Every I/O thread stands still."],
-  ["log", "Commit log", "Writes of records wait."],
-  ["response_queue", "Response queue", "Answers wait."],
-];
+const CALLS = ["client_id", "topic", "partition", "group"];
 
-/** The members of a fault that each kind takes, with what a field says. */
+/** The members that each kind of fault takes beside when it strikes; `+` marks what it needs. */
 const KINDS = /** @type {Record<string, string[]>} */ ({
-  error: ["api", "error", "topic", "client_id", "times"],
-  delay: ["ms", "api", "topic", "client_id", "times"],
-  disconnect: ["api", "topic", "client_id", "times"],
-  drop_response: ["api", "topic", "client_id", "times"],
-  blackhole: ["client_id"],
-  throttle: ["ms", "api", "client_id", "times"],
-  versions: ["api", "min_version", "max_version", "client_id"],
-  follower: ["broker", "topic", "client_id", "times"],
-  leader: ["broker", "leader_epoch", "topic", "client_id", "times"],
+  error: ["+api", "+error", "side", ...CALLS],
+  delay: ["+ms", "api", "side", ...CALLS],
+  disconnect: ["api", "side", ...CALLS],
+  drop_response: ["api", ...CALLS],
+  blackhole: ["api", ...CALLS],
+  throttle: ["+ms", "api", ...CALLS],
+  corrupt: ["client_id", "topic", "partition"],
+  disk: ["+disk", "ms", "operation", "topic", "partition"],
+  versions: ["+api", "min_version", "max_version", "client_id"],
+  follower: ["+broker", "client_id", "topic", "partition"],
+  leader: ["+broker", "leader_epoch", "client_id", "topic", "partition"],
 });
 
-const FIELDS = /** @type {Record<string, [string, string]>} */ ({
+const WHEN = ["times", "on_call", "probability", "seed"];
+
+/** The label of a member, and its choices, its hint, or its hint and the least number. */
+const FIELDS = /** @type {Record<string, [string, string | string[], number?]>} */ ({
   api: ["API", "Produce"],
   error: ["Error", "NOT_LEADER_OR_FOLLOWER"],
-  ms: ["Milliseconds", "500"],
-  topic: ["Topic", "every topic"],
+  disk: ["Disk", ["full", "error", "slow"]],
+  ms: ["Milliseconds", "500", 0],
+  operation: ["Operation", ["", "write", "sync", "read"]],
+  side: ["Side", ["", "before", "after"]],
   client_id: ["Client id", "every client"],
-  times: ["Times", "always"],
-  min_version: ["Least version", "the broker's own"],
-  max_version: ["Newest version", "the broker's own"],
-  broker: ["Broker", "2"],
-  leader_epoch: ["Leader epoch", "the true one"],
+  topic: ["Topic", "every topic"],
+  partition: ["Partition", "every one", 0],
+  group: ["Group", "every group"],
+  min_version: ["Least version", "the broker's own", 0],
+  max_version: ["Newest version", "the broker's own", 0],
+  broker: ["Broker", "2", 0],
+  leader_epoch: ["Leader epoch", "the true one", 0],
+  times: ["Times", "always", 1],
+  on_call: ["From call", "1", 1],
+  probability: ["Probability", "1", 0],
+  seed: ["Seed", "any", 0],
 });
-
-/** Fields that are numbers, and the least of each. */
-const NUMBERS = /** @type {Record<string, number>} */ ({
-  ms: 1,
-  times: 1,
-  min_version: 0,
-  max_version: 0,
-  broker: 0,
-  leader_epoch: 0,
-});
-
-/** @param {string} kind @param {string} name */
-const isRequired = (kind, name) =>
-  ["error", "ms", "broker"].includes(name) ||
-  (name === "api" && ["error", "versions"].includes(kind));
 
 const MOVES = /** @type {[string, number][]} */ ([
   ["1 minute", 60_000],
@@ -69,24 +64,13 @@ function Stages({ faults, command }) {
       Requests gather before a stage that stands still: the data plane shows the back-pressure.
     </p>
     <ul class="stalls">
-      ${STAGES.map(([stage, name, means]) => {
-        const stalls = faults.filter((fault) => fault.kind === "stall" && fault.stage === stage);
-        const toggle = () =>
-          stalls.length > 0
-            ? command.run("DELETE", pathOf(stalls[0]))
-            : command.run("POST", "/faults", { kind: "stall", stage });
-        return html`<li>
-          <button
-            class=${stalls.length > 0 ? "main" : ""}
-            aria-pressed=${stalls.length > 0}
-            disabled=${command.busy}
-            onClick=${toggle}
-          >
-            ${name}
-          </button>
+      ${STALLS.map(
+        ([stage, name, means]) => html`<li>
+          <${Stall} stage=${stage} faults=${faults} command=${command}
+            show=${(isStalled) => ({ "aria-pressed": isStalled, children: name })} />
           <span class="muted">${means}</span>
-        </li>`;
-      })}
+        </li>`,
+      )}
     </ul>
   </section>`;
 }
@@ -96,10 +80,24 @@ function membersOf(form) {
   const members = /** @type {Record<string, string | number>} */ ({});
   for (const [name, value] of new FormData(form)) {
     const text = value.toString().trim();
-    if (text === "") continue;
-    members[name] = name in NUMBERS ? Number(text) : text;
+    if (text) members[name] = FIELDS[name]?.[2] === undefined ? text : Number(text);
   }
   return members;
+}
+
+/** @param {{ member: string }} props */
+function Member({ member }) {
+  const name = member.replace("+", "");
+  const [label, hint, min] = FIELDS[name];
+  return html`<label>
+    ${label}
+    ${typeof hint === "string"
+      ? html`<input name=${name} type=${min === undefined ? "text" : "number"} min=${min} step="any"
+          placeholder=${hint} autocomplete="off" spellcheck=${false} required=${name !== member} />`
+      : html`<select name=${name}>
+          ${hint.map((one) => html`<option value=${one}>${one || "the usual"}</option>`)}
+        </select>`}
+  </label>`;
 }
 
 /** @param {{ command: any }} props */
@@ -114,42 +112,22 @@ function Add({ command }) {
     <form class="ask" onSubmit=${submit}>
       <label>
         Kind
-        <select name="kind" value=${kind} onChange=${(/** @type {any} */ event) =>
+        <select name="kind" value=${kind} onChange=${(event) =>
           setKind(event.target.value)}>
           ${Object.keys(KINDS).map(
             (name) => html`<option value=${name}>${name.replace("_", " ")}</option>`,
           )}
         </select>
       </label>
-      ${KINDS[kind].map((name) => {
-        const [label, hint] = FIELDS[name];
-        const isNumber = name in NUMBERS;
-        return html`<label key=${name}>
-          ${label}
-          <input
-            name=${name}
-            type=${isNumber ? "number" : "text"}
-            min=${NUMBERS[name]}
-            placeholder=${hint}
-            autocomplete="off"
-            spellcheck=${false}
-            required=${isRequired(kind, name)}
-          />
-        </label>`;
-      })}
+      ${[...KINDS[kind], ...WHEN].map((one) => html`<${Member} key=${one} member=${one} />`)}
       <button class="main" disabled=${command.busy}>Add the fault</button>
     </form>
   </section>`;
 }
 
-/** Its path: never that of a fault of another life of the broker. @param {any} fault */
-function pathOf(fault) {
-  return `/faults/${fault.id}?life=${fault.life}`;
-}
-
 /** What a fault is restricted to. @param {any} fault */
 function restrictions(fault) {
-  const shown = new Set(["id", "life", "kind", "seen", "fired", "spent"]);
+  const shown = new Set(["id", "kind", "seen", "fired", "spent"]);
   const rest = Object.entries(fault).filter(([name, value]) => !shown.has(name) && value !== null);
   return rest.map(([name, value]) => html`<code><bdi>${`${name}=${value}`}</bdi></code> `);
 }
@@ -169,7 +147,7 @@ function Faults({ faults, command }) {
           class="danger"
           aria-label=${`Remove fault ${fault.id}`}
           disabled=${command.busy}
-          onClick=${() => command.run("DELETE", pathOf(fault))}
+          onClick=${() => command.run("DELETE", `/faults/${part(String(fault.id))}`)}
         >
           Remove
         </button>`,
@@ -193,7 +171,7 @@ function Clock() {
   return html`<section class="card">
     <h2>Clock</h2>
     <${Trouble} refusal=${command.refusal} />
-    <${Shown} of=${of} show=${(/** @type {any} */ clock) => html`<p>
+    <${Shown} of=${of} show=${(clock) => html`<p>
         The broker's time is
         <b>${" "}${new Date(clock.now_ms).toISOString().replace("T", " ")}</b>. A move forward
         deletes, compacts and expires what is due then, before it ends.
@@ -213,7 +191,7 @@ export function FaultsPage() {
   const command = useCommand(of.reload);
   return html`<${Heading} title="Faults" whose="This broker fails on purpose." />
     <${Trouble} refusal=${command.refusal} />
-    <${Shown} of=${of} show=${(/** @type {any} */ data) => html`<${Stages}
+    <${Shown} of=${of} show=${(data) => html`<${Stages}
         faults=${data.faults}
         command=${command}
       />

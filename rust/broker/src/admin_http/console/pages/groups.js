@@ -28,7 +28,7 @@ function List() {
   return html`<${Heading} title="Groups" whose=${whose}>
       <${Search} label="Search groups" onSearch=${look} />
     <//>
-    <${Shown} of=${of} show=${(/** @type {any} */ data) => html`<${Table}
+    <${Shown} of=${of} show=${(data) => html`<${Table}
         caption="Groups"
         columns=${[
           ["Group"], ["State"], ["Members", "number"], ["Partitions", "number"], ["Lag", "number"],
@@ -96,7 +96,7 @@ function Group({ id }) {
   const whose = of.data && `As broker ${coordinator} knows it, which coordinates the group.`;
   return html`<p class="crumbs"><a href=${at("groups")}>Groups</a></p>
     <${Heading} title=${id} whose=${whose} />
-    <${Shown} of=${of} show=${(/** @type {any} */ group) => html`<${Figures}>
+    <${Shown} of=${of} show=${(group) => html`<${Figures}>
         <${Figure} name="State" value=${group.state} note=${group.protocol} />
         <${Figure} name="Members" value=${count(group.member_count)} />
         <${Figure} name="Lag" value=${lag(group)} note="records" />

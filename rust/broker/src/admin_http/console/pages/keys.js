@@ -32,7 +32,7 @@ export function Keys({ path }) {
       <label class="check"><input type="checkbox" checked=${!all} onChange=${change} />
         only what is set</label>
     </div>
-    <${Shown} of=${of} show=${(/** @type {any} */ data) => html`<p class="whose">
+    <${Shown} of=${of} show=${(data) => html`<p class="whose">
         In force on broker ${data.broker_id}.
       </p>
       ${writable &&

@@ -27,7 +27,7 @@ function Form({ asked, partitions, onAsk }) {
     onAsk({ ...asked, [key]: value, ...(key === "from" ? { value: "" } : {}) });
   };
   const kind = { tail: "number", offset: "number", time: "datetime-local" }[asked.from];
-  return html`<form class="ask" onSubmit=${(/** @type {any} */ event) => event.preventDefault()}>
+  return html`<form class="ask" onSubmit=${(event) => event.preventDefault()}>
     <label>Partition
       <input type="number" min="0" max=${Math.max(partitions - 1, 0)} value=${asked.partition}
         onChange=${change("partition")} />
@@ -87,7 +87,7 @@ export function Messages({ path }) {
   return html`${writable &&
     html`<${NewMessage} path=${path} partitions=${partitions} onDone=${of.reload} />`}
     <${Form} asked=${asked} partitions=${partitions} onAsk=${onAsk} />
-    <${Shown} of=${of} show=${(/** @type {any} */ data) => {
+    <${Shown} of=${of} show=${(data) => {
       const messages = asked.from === "tail" ? [...data.messages].reverse() : data.messages;
       return html`<p class="whose">
           Partition ${data.partition} of broker ${data.broker_id}: offsets

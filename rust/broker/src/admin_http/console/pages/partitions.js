@@ -27,7 +27,7 @@ export function Partitions({ path }) {
   const { after, pager } = usePages();
   const of = useFigures(path, { after, limit: 100 });
   const writable = useWritable();
-  return html`<${Shown} of=${of} show=${(/** @type {any} */ data) => html`<p class="whose">
+  return html`<${Shown} of=${of} show=${(data) => html`<p class="whose">
       Leaders and replicas are those of the cluster; offsets and sizes those of the
       ${data.figures_of ? " leaders" : ` replicas on broker ${data.broker_id}`}.
     </p>
@@ -48,21 +48,23 @@ export function Partitions({ path }) {
 }
 
 /**
- * Groups that committed offsets of a topic. The API lists groups alone, so the page looks into the
- * first of them.
+ * Groups that committed offsets of a topic. The API lists groups alone, so the page looks into 50
+ * of them at a time.
  * @param {{ name: string }} props
  */
 export function GroupsOfTopic({ name }) {
-  const of = useFigures("/groups", { limit: 50 }, 5000);
-  return html`<${Shown} of=${of} show=${(/** @type {any} */ data) => html`<p class="whose">
+  const { after, pager } = usePages();
+  const of = useFigures("/groups", { after, limit: 50 }, 5000);
+  return html`<${Shown} of=${of} show=${(data) => html`<p class="whose">
       Groups coordinated by ${owner(data)}.
-      ${data.next !== null && " Only the first 50 are looked into."}
+      ${(after || data.next) && " 50 are looked into at a time, of all topics."}
     </p>
     ${data.groups.length === 0 && html`<p class="empty">There are no groups.</p>`}
     ${data.groups.map(
       (/** @type {any} */ group) =>
         html`<${GroupOfTopic} key=${group.id} id=${group.id} topic=${name} />`,
-    )}`} />`;
+    )}
+    ${pager(data.next)}`} />`;
 }
 
 /** @param {{ id: string, topic: string }} props */
@@ -95,12 +97,12 @@ export function Segments({ path }) {
     restart();
     setPartition(Number(event.target.value) || 0);
   };
-  return html`<form class="ask" onSubmit=${(/** @type {any} */ event) => event.preventDefault()}>
+  return html`<form class="ask" onSubmit=${(event) => event.preventDefault()}>
       <label>Partition
         <input type="number" min="0" value=${partition} onChange=${change} />
       </label>
     </form>
-    <${Shown} of=${of} show=${(/** @type {any} */ data) => html`<p class="whose">
+    <${Shown} of=${of} show=${(data) => html`<p class="whose">
         ${count(data.total)} segments of the replica on broker ${data.broker_id}.
       </p>
       <${Table}

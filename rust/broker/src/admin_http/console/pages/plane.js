@@ -2,11 +2,12 @@
 
 import { Chart } from "../chart.js";
 import { bytes, count, duration, percent, short } from "../format.js";
+import { useCommand } from "../command.js";
 import { current, read } from "../live.js";
-import { Heading, Table, Trouble } from "../parts.js";
+import { Heading, Table, Trouble, useAsked } from "../parts.js";
 import { Dots } from "../plane/dots.js";
 import { NARROW, STAGES, WIDE, ink } from "../plane/layout.js";
-import { Picture } from "../plane/picture.js";
+import { Picture, STALLS, Stall } from "../plane/picture.js";
 import { Waterfall } from "../plane/waterfall.js";
 import { html, useEffect, useMemo, useRef, useState } from "../vendor/preact.js";
 import { Missing, owner, useFigures } from "../whose.js";
@@ -78,6 +79,27 @@ function columns(events, of) {
   const rows = events.map(of);
   const series = (rows[0] ?? [0]).map((_, i) => rows.map((row) => row[i]));
   return [events.map((event) => event.timestamp_ms / 1000), ...series];
+}
+
+/** Buttons at the stages that can stand still. @param {{ layout: any, own: number }} props */
+function Stalls({ layout, own }) {
+  const of = useAsked("/faults", {}, 1000);
+  const command = useCommand(of.reload);
+  return html`<${Trouble} refusal=${command.refusal} />
+    ${STALLS.map(([stage, name, means, box]) => {
+      const { x, y, w } = layout.boxes[box];
+      const style = {
+        left: `${((x + w - 10) / layout.width) * 100}%`,
+        top: `${(y / layout.height) * 100}%`,
+      };
+      const show = (/** @type {boolean} */ isStalled) => {
+        const children = isStalled ? "Release" : "Stall";
+        const label = `${children} ${name} of broker ${own}`;
+        return { style, title: means, "aria-label": label, children };
+      };
+      return html`<${Stall} stage=${stage} faults=${of.data?.faults ?? []} command=${command}
+        show=${show} />`;
+    })}`;
 }
 
 /** @param {{ event: LiveEvent }} props */
@@ -155,7 +177,13 @@ function Apis({ event }) {
   </section>`;
 }
 
-export function Plane() {
+/** Whether a broker is in the figures of an event. @param {LiveEvent} event @param {any} own */
+function has({ figures_of }, own) {
+  return own && (figures_of ?? [own]).some((one) => one.broker_id === own.broker_id);
+}
+
+/** @param {{ overview: any, control: any }} props What the broker that is asked says of itself. */
+export function Plane({ overview: own, control }) {
   const [live, setLive] = useState(current);
   const [picked, pick] = useState(/** @type {RequestRow | null} */ (null));
   const [at, setAt] = useState(50);
@@ -182,7 +210,7 @@ export function Plane() {
             max="70"
             value=${at}
             aria-valuetext=${`1 ms takes ${duration(slow)}`}
-            onInput=${(/** @type {any} */ input) => setAt(Number(input.target.value))}
+            onInput=${(input) => setAt(Number(input.target.value))}
           />
           <output>1 ms takes ${duration(slow)}</output>
         </label>
@@ -192,7 +220,11 @@ export function Plane() {
     ${!event && live.state !== "refused" && html`<p role="status">Waiting for the stream…</p>`}
     ${event &&
     html`<div class=${`card picture ${live.state === "live" ? "" : "is-old"}`}>
-        <${Picture} layout=${layout} live=${live.events} cluster=${overview.data} dots=${group} />
+        <div class="stages">
+          <${Picture} layout=${layout} live=${live.events} cluster=${overview.data} dots=${group} />
+          ${control && live.state === "live" && has(event, own) &&
+          html`<${Stalls} layout=${layout} own=${own.broker_id} />`}
+        </div>
       </div>
       ${picked && html`<${Waterfall} request=${picked} onClose=${() => pick(null)} />`}
       <${Charts} events=${live.events} />

@@ -52,7 +52,7 @@ function List() {
     setSearch(words);
   };
   return html`<div class="ask"><${Search} label="Search clients" onSearch=${look} /></div>
-    <${Shown} of=${of} show=${(/** @type {any} */ data) => html`<p class="whose">
+    <${Shown} of=${of} show=${(data) => html`<p class="whose">
         ${count(data.total)} clients asked broker ${data.broker_id} what to report.
       </p>
       <${Subscriptions} subscriptions=${data.subscriptions} />
@@ -88,7 +88,7 @@ function Report({ id }) {
     setSearch(words);
   };
   return html`<div class="ask"><${Search} label="Search metrics" onSearch=${look} /></div>
-    <${Shown} of=${of} show=${(/** @type {any} */ data) => html`<${Figures}>
+    <${Shown} of=${of} show=${(data) => html`<${Figures}>
         <${Figure} name="Client" value=${html`<bdi>${data.client.client_id ?? "–"}</bdi>`} />
         <${Figure} name="Reports" value=${count(data.client.pushes)} />
         <${Figure} name="Last report" value=${moment(data.client.reported_ms)} />

@@ -43,7 +43,7 @@ function List() {
       <${Search} label="Search topics" onSearch=${look} />
     <//>
     ${writable && html`<${NewTopic} onDone=${of.reload} />`}
-    <${Shown} of=${of} show=${(/** @type {any} */ data) => html`<${Table}
+    <${Shown} of=${of} show=${(data) => html`<${Table}
         caption="Topics"
         columns=${[
           ["Topic"], ["Partitions", "number"], ["Replicas", "number"], ["Behind", "number"],

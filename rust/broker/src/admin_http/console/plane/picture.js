@@ -192,3 +192,26 @@ export function Picture({ layout, live, cluster, dots }) {
     <g ref=${dots}></g>
   </svg>`;
 }
+
+/** What the API calls a stage, its name in words, what waits, and its box in the picture. */
+export const STALLS = [
+  ["request_queue", "Request queue", "Requests wait before their handlers.", "request_queue"],
+  ["io_threads", "I/O threads", "Every I/O thread stands still.", "io_threads"],
+  ["log", "Commit log", "Writes of records wait.", "commit_log"],
+  ["response_queue", "Response queue", "Answers wait.", "response_queues"],
+];
+
+/**
+ * A button that stalls a stage, and lets it go on.
+ * @param {{ stage: string, faults: any[], command: import("../command.js").Command,
+ *   show: (isStalled: boolean) => object }} props `show` says what the button has besides.
+ */
+export function Stall({ stage, faults, command, show }) {
+  const stall = faults.find((fault) => fault.kind === "stall" && fault.stage === stage);
+  const toggle = () =>
+    stall
+      ? command.run("DELETE", `/faults/${stall.id}`)
+      : command.run("POST", "/faults", { kind: "stall", stage });
+  return html`<button class=${stall ? "main" : ""} disabled=${command.busy} onClick=${toggle}
+    ...${show(!!stall)} />`;
+}
