@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,41 +22,10 @@ STALLS = {
 }
 
 #: Keeps how long each dot was on its way, in ms.
-WATCH = """
-() => {
-  const group = document.querySelector("svg.plane > g:last-of-type");
-  const begun = new Map();
-  window.lifetimes = [];
-  new MutationObserver((changes) => {
-    for (const { addedNodes, removedNodes } of changes) {
-      for (const dot of addedNodes) begun.set(dot, performance.now());
-      for (const dot of removedNodes) {
-        if (begun.has(dot)) lifetimes.push(performance.now() - begun.get(dot));
-      }
-    }
-  }).observe(group, { childList: true });
-}
-"""
+WATCH = (Path(__file__).parent / "watch_dots.js").read_text()
 
 #: A dot that rests in a stage, below nothing else: the middle of it.
-RESTING = """
-() => new Promise((resolve) => {
-  const places = () => [...document.querySelectorAll("svg.plane circle.dot")].map((dot) => {
-    const { x, y, width, height } = dot.getBoundingClientRect();
-    return { dot, x: x + width / 2, y: y + height / 2 };
-  });
-  requestAnimationFrame(() => {
-    const before = places();
-    requestAnimationFrame(() => requestAnimationFrame(() => {
-      const rests = (now) => before.some((one) =>
-        one.dot === now.dot && one.x === now.x && one.y === now.y &&
-        document.elementFromPoint(now.x, now.y) === now.dot);
-      const found = places().find(rests);
-      resolve(found ? [found.x, found.y] : null);
-    }));
-  });
-})
-"""
+RESTING = (Path(__file__).parent / "resting_dot.js").read_text()
 
 
 @pytest.fixture
