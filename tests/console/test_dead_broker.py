@@ -49,7 +49,7 @@ def shortened() -> Iterator[kl.Cluster]:
         yield cluster
 
 
-@pytest.mark.parametrize("place", OF_ALL)
+@pytest.mark.parametrize("place", [*OF_ALL, "cluster"])
 @pytest.mark.parametrize("width", [1280, 390])
 def test_a_page_of_all_brokers_names_the_dead_one(
     shortened: kl.Cluster, pages: Any, place: str, width: int

@@ -105,10 +105,14 @@ impl AdminApi {
         let now_ns = self.clock.monotonic_ns();
         let finished = self.metrics.finished();
         finished.want_until(now_ns.saturating_add(sampled_for_ns));
+        let mut counted = Snapshot::take(&self.metrics, now_ns);
+        if let Some(control) = &self.control {
+            counted.add_held(control.held());
+        }
         Now {
             broker_id: self.local_id,
             started_ns: self.started_ns,
-            counted: Snapshot::take(&self.metrics, now_ns),
+            counted,
             finished: Finished::take(finished, first, now_ns),
         }
     }

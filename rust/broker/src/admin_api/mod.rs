@@ -10,6 +10,7 @@
 //! | `client_metrics` | what clients report of themselves (KIP-714), and who is asked for what |
 //! | `config` | keys of the broker and of topics, and where their values come from |
 //! | `cluster` | brokers and the controller quorum |
+//! | `replication` | partitions that move or lack a replica, and how far their followers are |
 //! | `live` | a stream of what the stages of the data plane do, from `stages` |
 //! | `requests` | single requests with the time of each stage |
 //! | `log_lines` | the last lines of the log |
@@ -70,6 +71,7 @@ mod live;
 mod log_lines;
 mod messages;
 mod overview;
+mod replication;
 mod requests;
 mod segments;
 mod stages;
@@ -177,6 +179,12 @@ const ROUTES: &[Route] = &[
     Route::own("/client-metrics/{id}", PAGE, client_metrics::describe),
     Route::own("/config", &["search"], config::of_broker),
     Route::own("/cluster", &[], cluster::cluster),
+    Route::of_all(
+        "/cluster/partitions",
+        &[replication::STATE, "limit", "after", asked::BROKER],
+        replication::list,
+        sums::partitions,
+    ),
     Route::of_all("/requests", &["kind", "limit", asked::BROKER], requests::list, sums::requests),
     Route::own("/log", &["limit", "after", "level", "search"], log_lines::list),
     Route::own("/openapi.json", &[], openapi),

@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::asked::Asked;
+use super::replication::Replication;
 use super::{AdminApi, Answer, json};
 use crate::clock::NS_PER_MS;
 use crate::metadata::MetadataImage;
@@ -22,6 +23,7 @@ struct Overview<'a> {
     without_leader: usize,
     /// What this broker has.
     here: Here,
+    replication: Replication,
     /// The API may change the cluster.
     writable: bool,
     alerts: Vec<Alert>,
@@ -79,6 +81,7 @@ pub(super) fn overview(api: &AdminApi, _: &Asked) -> Answer {
         without_leader: counts.without_leader,
         writable: api.config.load().console_write,
         alerts: alerts(api.local_id, &image, &counts, &here),
+        replication: Replication::of(api),
         here,
     })
 }

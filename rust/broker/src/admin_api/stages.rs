@@ -24,6 +24,11 @@ const FETCH: i16 = ApiKey::Fetch as i16;
 /// Figures of each network thread, labelled with its number.
 const OF_NETWORK_THREADS: &str = "kafkalite_network_thread_busy_seconds";
 
+const REQUEST_QUEUE: &str = "kafkalite_request_queue_size";
+const RESPONSE_QUEUE: &str = "kafkalite_response_queue_size";
+/// The part of a queue that faults hold back.
+const HELD: &str = "held";
+
 /// Everything that is counted, at one moment.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Snapshot {
@@ -51,6 +56,14 @@ impl Snapshot {
             *scalars.entry((name.to_owned(), label)).or_default() += value;
         });
         Self { at_ns, histograms, scalars }
+    }
+
+    /// Adds the requests and answers that faults hold back: they wait in these queues as well.
+    pub(super) fn add_held(&mut self, (requests, answers): (usize, usize)) {
+        let queues = [(REQUEST_QUEUE, requests), (RESPONSE_QUEUE, answers)];
+        for (name, count) in queues.into_iter().filter(|(_, count)| *count > 0) {
+            self.scalars.insert((name.to_owned(), HELD.to_owned()), count as f64);
+        }
     }
 
     /// The sum of a figure over its labels.
@@ -166,9 +179,9 @@ impl Between<'_> {
         let now = self.now;
         let threads = now.labelled(OF_NETWORK_THREADS).count();
         let io_threads = now.sum("kafkalite_io_threads");
-        let lanes = now.labelled("kafkalite_request_queue_size");
+        let lanes = now.labelled(REQUEST_QUEUE);
         let lanes = lanes.map(|(name, depth)| Part { name: name.to_owned(), depth: whole(depth) });
-        let responses = now.sum("kafkalite_response_queue_size");
+        let responses = now.sum(RESPONSE_QUEUE);
         vec![
             StageRow { depth: Some(whole(now.sum("kafkalite_connections"))), ..row("socket") },
             StageRow {
@@ -177,7 +190,7 @@ impl Between<'_> {
                 ..timed("network_threads", Stage::Network)
             },
             StageRow {
-                depth: Some(whole(now.sum("kafkalite_request_queue_size"))),
+                depth: Some(whole(now.sum(REQUEST_QUEUE))),
                 parts: lanes.collect(),
                 ..timed("request_queue", Stage::RequestQueue)
             },
@@ -317,6 +330,23 @@ mod tests {
         assert_eq!((queue.depth, lanes), (Some(8), vec![("control", 1), ("data", 7)]));
         assert_eq!(stage(&event, "fetch_purgatory").depth, Some(3));
         assert_eq!(stage(&event, "produce_purgatory").depth, Some(2));
+    }
+
+    #[test]
+    fn what_faults_hold_back_waits_in_the_queues() {
+        let metrics = Metrics::new();
+        let size = metrics.gauge(REQUEST_QUEUE, "", vec![("lane", "data".to_owned())]);
+        size.set(7);
+        let mut now = Snapshot::take(&metrics, 1);
+        now.add_held((2, 0));
+        let event = Event::between(&Snapshot::take(&metrics, 0), &now);
+        let queue = stage(&event, "request_queue");
+        let parts: Vec<_> = queue.parts.iter().map(|part| (&*part.name, part.depth)).collect();
+        assert_eq!((queue.depth, parts), (Some(9), vec![("data", 7), ("held", 2)]));
+        assert_eq!(stage(&event, "response_queues").depth, Some(0));
+        now.add_held((0, 4));
+        let event = Event::between(&now, &now);
+        assert_eq!(stage(&event, "response_queues").depth, Some(4));
     }
 
     #[test]

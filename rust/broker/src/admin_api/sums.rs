@@ -5,6 +5,8 @@
 //! of single brokers carry the id of theirs. A member of a kind that is not expected counts for
 //! nothing: the answers come from other processes.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Map, Value};
 
 use super::asked::{Asked, MOST};
@@ -15,9 +17,57 @@ type Told = Vec<(i32, Value)>;
 pub(super) fn overview(told: Told, _: &Asked) -> Value {
     first_and(told, |sum, _, other| {
         add_at(sum, "/here", &other);
+        add_at(sum, "/replication", &other);
+        add_followers(sum, &other);
         let of_broker = |alert: &Value| alert.get("broker_id").is_some_and(Value::is_i64);
         let alerts = list(other, "alerts").into_iter().filter(of_broker).collect();
         append(sum, "alerts", alerts);
+    })
+}
+
+/// Adds the followers that another leader has on each broker.
+fn add_followers(sum: &mut Value, other: &Value) {
+    const FOLLOWERS: &str = "/replication/followers";
+    let id = |row: &Value| row.get("broker_id").and_then(Value::as_i64);
+    let theirs = other.pointer(FOLLOWERS).and_then(Value::as_array);
+    let Some(rows) = sum.pointer_mut(FOLLOWERS).and_then(Value::as_array_mut) else { return };
+    for more in theirs.into_iter().flatten() {
+        let Some(broker_id) = id(more) else { continue };
+        match rows.iter_mut().find(|row| id(row) == Some(broker_id)) {
+            Some(row) => {
+                add_at(row, "", more);
+                // It is no figure.
+                row["broker_id"] = broker_id.into();
+            }
+            None => rows.push(more.clone()),
+        }
+    }
+    rows.sort_by_key(id);
+}
+
+/// `/cluster/partitions`: of a partition, what its leader knows.
+pub(super) fn partitions(told: Told, _: &Asked) -> Value {
+    let key = |row: &Value| {
+        let topic_id = row.get("topic_id").and_then(Value::as_str)?.to_owned();
+        Some((topic_id, row.get("partition").and_then(Value::as_i64)?))
+    };
+    first_and(told, |sum, broker_id, mut other| {
+        // The metadata of two brokers may differ a little, and so may their pages.
+        let mut known = BTreeMap::new();
+        let others = other.get_mut("partitions").and_then(Value::as_array_mut);
+        for row in others.into_iter().flatten() {
+            let here = row.get_mut("here").map(Value::take).filter(|here| !here.is_null());
+            known.extend(key(row).zip(here));
+        }
+        let rows = sum.get_mut("partitions").and_then(Value::as_array_mut);
+        for row in rows.into_iter().flatten() {
+            let leads = row.get("leader").and_then(Value::as_i64) == Some(i64::from(broker_id));
+            let lacks = row.get("here").is_none_or(Value::is_null);
+            let here = key(row).and_then(|key| known.remove(&key));
+            if let (true, Some(row), Some(here)) = (leads || lacks, row.as_object_mut(), here) {
+                row.insert("here".to_owned(), here);
+            }
+        }
     })
 }
 
@@ -221,6 +271,45 @@ mod tests {
     }
 
     #[test]
+    fn followers_of_all_leaders_are_added_by_their_broker() {
+        let row = |id, behind| json!({"broker_id": id, "replicas": 1, "records_behind": behind});
+        let of = |end, followers: Vec<Value>| {
+            let replication = json!({"log_end_offset": end, "followers": followers});
+            json!({"here": {}, "alerts": [], "replication": replication})
+        };
+        let told = vec![
+            (1, of(10, vec![row(2, 4), row(3, 0)])),
+            (2, of(5, vec![row(1, 7), row(3, 2)])),
+            (3, json!({"replication": {"followers": [3, {"broker_id": "x"}]}})),
+        ];
+        let all = overview(told, &asked(1));
+        let three = json!({"broker_id": 3, "replicas": 2, "records_behind": 2});
+        assert_eq!(all["replication"]["followers"], json!([row(1, 7), row(2, 4), three]));
+        assert_eq!(all["replication"]["log_end_offset"], 15);
+    }
+
+    #[test]
+    fn a_partition_that_moves_shows_what_its_leader_knows() {
+        let row = |id: &str, here: Value| {
+            let mut row = json!({"topic_id": id, "partition": 0, "leader": 2});
+            row["here"] = here;
+            row
+        };
+        let of = |rows: Vec<Value>| json!({"partitions": rows});
+        let told = vec![
+            (1, of(vec![row("a", Value::Null), row("b", json!("led once"))])),
+            // It does not know of "a" yet that it leads.
+            (2, of(vec![row("b", json!("leads")), row("c", json!("not on the page"))])),
+            (3, of(vec![row("b", json!("led once")), row("a", json!("leads yet"))])),
+        ];
+        let all = partitions(told, &asked(1));
+        assert_eq!(
+            all["partitions"],
+            json!([row("a", json!("leads yet")), row("b", json!("leads"))])
+        );
+    }
+
+    #[test]
     fn an_alert_of_another_broker_is_shown_and_one_of_the_cluster_once() {
         let cluster = json!({"what": "2 partitions have no leader", "broker_id": null});
         let disk = json!({"what": "1 replicas on broker 2 are offline", "broker_id": 2});
@@ -283,7 +372,7 @@ mod tests {
     #[test]
     fn answers_of_another_form_add_nothing_and_do_no_harm() {
         let odd = || vec![(1, json!([1])), (2, json!({"here": 3, "topics": {}, "groups": 7}))];
-        for sum in [overview, topics, topic, groups, group, clients, requests] {
+        for sum in [overview, partitions, topics, topic, groups, group, clients, requests] {
             sum(odd(), &asked(1));
             sum(odd().into_iter().rev().collect(), &asked(1));
             sum(vec![], &asked(1));

@@ -23,7 +23,9 @@ pub use log_manager::{Chore, FlushAges, LogManager, Maintenance, Next, Rounds, S
 pub use partition::{
     AppendedToPartition, FetchReader, Fetched, Partition, ReadPlan, Totals, Traffic,
 };
-pub use partition_state::{CommitStatus, FollowerFetch, IsrProposal, PartitionState};
+pub use partition_state::{
+    CommitStatus, FollowerEnd, FollowerFetch, IsrProposal, LeaderEnd, PartitionState,
+};
 pub use producer_ids::ProducerIdsSeen;
 pub use replica_manager::{FutureReplica, PartitionProposal, ReplicaManager, ReplicaManagerConfig};
 pub use throttles::{Throttle, ThrottledHere, Throttles};

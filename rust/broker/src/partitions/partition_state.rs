@@ -23,7 +23,7 @@ mod in_sync;
 mod serving;
 
 use in_sync::InSync;
-pub use in_sync::{FollowerFetch, IsrProposal};
+pub use in_sync::{FollowerEnd, FollowerFetch, IsrProposal, LeaderEnd};
 
 /// The outcome of an appended batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

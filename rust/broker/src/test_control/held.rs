@@ -57,6 +57,18 @@ impl Holding {
         inner.held.is_empty() && inner.waiting.is_empty()
     }
 
+    /// How many requests and how many answers wait here.
+    pub fn counts(&self) -> (usize, usize) {
+        let inner = self.0.lock();
+        let behind: usize = inner.waiting.values().map(VecDeque::len).sum();
+        let held = inner.held.values();
+        held.fold((behind, 0), |(requests, answers), (_, held)| match held {
+            Held::Request(_) => (requests + 1, answers),
+            Held::Response(_) => (requests, answers + 1),
+            Held::Unanswered(_) => (requests, answers),
+        })
+    }
+
     /// Holds something for a fault; its ticket. The same thing comes back when nothing may be held.
     pub fn hold(&self, fault: u64, held: Held) -> Result<u64, Held> {
         let mut inner = self.0.lock();

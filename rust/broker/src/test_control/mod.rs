@@ -221,6 +221,11 @@ impl TestControl {
         }
     }
 
+    /// How many requests wait before their handlers for a fault, and how many answers after them.
+    pub fn held(&self) -> (usize, usize) {
+        self.holding.counts()
+    }
+
     /// Removes the faults that `is_meant` names; how many there were. What they held goes on.
     fn remove(self: &Arc<Self>, is_meant: impl Fn(&Fault) -> bool) -> usize {
         let _changing = self.changing.lock();

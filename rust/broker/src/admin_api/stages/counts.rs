@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 
-use super::{OF_NETWORK_THREADS, Snapshot};
+use super::{OF_NETWORK_THREADS, REQUEST_QUEUE, RESPONSE_QUEUE, Snapshot};
 use crate::admin_api::requests;
 use crate::metrics::{BUCKETS, FinishedRequests, HistogramSnapshot, Kept, Stage};
 
@@ -23,8 +23,8 @@ const SCALARS: [&str; 11] = [
     "kafkalite_network_bytes_out_zero_copy",
     OF_NETWORK_THREADS,
     "kafkalite_purgatory_size",
-    "kafkalite_request_queue_size",
-    "kafkalite_response_queue_size",
+    REQUEST_QUEUE,
+    RESPONSE_QUEUE,
 ];
 
 /// What one broker counted until now, as it tells another one.

@@ -5,7 +5,7 @@
 use super::{FetchReader, Partition};
 use crate::fetch_sessions::FetchTarget;
 use crate::metadata::{BrokerImage, MetadataImage};
-use crate::partitions::partition_state::{FollowerFetch, IsrProposal};
+use crate::partitions::partition_state::{FollowerEnd, FollowerFetch, IsrProposal, LeaderEnd};
 use crate::purgatory::Unsafe;
 use kafkalite_log::LogError;
 use kafkalite_protocol::{ErrorCode, LeaderEpoch, Offset};
@@ -152,6 +152,12 @@ impl Partition {
     #[must_use]
     pub fn is_led(&self) -> bool {
         self.state.lock().is_leader()
+    }
+
+    /// How far its followers are, all at one moment: `each` is called with every one of them.
+    /// `None` if this broker does not lead it.
+    pub fn replication(&self, each: impl FnMut(FollowerEnd)) -> Option<LeaderEnd> {
+        self.state.lock().replication(each)
     }
 
     /// Whether this broker leads it and others follow.

@@ -99,6 +99,25 @@ fn a_fresh_leader_with_followers_is_catching_up_until_its_epoch_is_committed() {
 }
 
 #[test]
+fn a_leader_tells_how_far_its_followers_are() {
+    let mut state = leader(&[ME, 2]);
+    fetched(&mut state, 2, 7);
+    let told = |state: &PartitionState| {
+        let mut followers = Vec::new();
+        let ends = state.replication(|one| {
+            followers.push((one.broker_id, one.in_sync, one.behind));
+        });
+        (ends.map(|ends| (ends.log_end_offset, ends.high_watermark)), followers)
+    };
+    let (ends, followers) = told(&state);
+    assert_eq!(ends, Some((Offset(10), state.high_watermark())));
+    assert!(followers.contains(&(2, true, Some(3))), "{followers:?}");
+    assert!(followers.contains(&(3, false, None)), "it has not fetched: {followers:?}");
+    state.follow_image(&image(2, 6, &[2, ME]), Some(end(10, 6, 3)));
+    assert_eq!(told(&state), (None, vec![]), "it follows");
+}
+
+#[test]
 fn a_stranger_that_fetches_moves_nothing() {
     assert_eq!(fetched(&mut leader(&[ME, 2]), 9, 10), None);
 }

@@ -1,7 +1,7 @@
 // The brokers, and the quorum that decides about metadata.
 
-import { count, duration } from "../format.js";
-import { Figure, Figures, Heading, Shown, Table, useAsked } from "../parts.js";
+import { count, duration, percent } from "../format.js";
+import { Figure, Figures, Heading, Shown, Table, at, useAsked, usePages } from "../parts.js";
 import { html } from "../vendor/preact.js";
 
 /** @param {any} broker @param {any} of @returns {any[]} */
@@ -34,6 +34,54 @@ function Members({ members, caption, leader }) {
   />`;
 }
 
+/** How far a replica is, as its leader knows. @param {any} one @param {number} id */
+function far({ here }, id) {
+  if (!here) return "its leader does not answer";
+  const { in_sync, records_behind } =
+    here.followers.find((/** @type {any} */ follower) => follower.broker_id === id) ?? {};
+  if (in_sync) return "in sync";
+  if (records_behind === null || records_behind === undefined) return "it does not fetch yet";
+  const all = here.log_end_offset - here.log_start_offset;
+  const has = all > 0 ? Math.max(all - records_behind, 0) / all : 1;
+  return `${percent(has)}, ${count(records_behind)} records behind`;
+}
+
+/** @param {any} one @returns {number[]} */
+function lacking({ replicas, isr, adding_replicas }) {
+  const found = new Set([...isr, ...adding_replicas]);
+  return replicas.filter((/** @type {number} */ id) => !found.has(id));
+}
+
+/**
+ * Partitions that move, or that lack a replica, a page of them.
+ * @param {{ state: string, title: string, name: string, empty: string,
+ *   ids: (one: any) => number[] }} props `ids` are the replicas that others wait for.
+ */
+function Progress({ state, title, name, empty, ids }) {
+  const { after, pager } = usePages();
+  const of = useAsked("/cluster/partitions", { state, after, limit: 50, broker: "all" }, 2000);
+  // The section of moves says for both which brokers do not answer.
+  const quiet = { ...of, data: of.data && { ...of.data, figures_of: [] } };
+  return html`<section class="card">
+    <h2>${title}</h2>
+    <${Shown} of=${state === "moving" ? of : quiet} show=${(data) => html`<${Table}
+        caption=${title}
+        columns=${[["Partition"], ["Leader"], ["Replicas"], ["In sync"], [name], ["Removes"]]}
+        rows=${data.partitions.map((/** @type {any} */ one) => [
+          html`<a href=${at("topics", one.topic, "partitions")}><bdi>${one.topic}</bdi></a>
+            -${one.partition}`,
+          one.leader ?? html`<b class="bad">none</b>`,
+          one.replicas.join(", "),
+          one.isr.join(", "),
+          ids(one).map((id) => html`<div>broker ${id}: ${far(one, id)}</div>`),
+          one.removing_replicas.join(", ") || "–",
+        ])}
+        empty=${empty}
+      />
+      ${pager(data.next)}`} />
+  </section>`;
+}
+
 /** @param {any} of */
 function Facts(of) {
   const quorum = of.quorum;
@@ -44,6 +92,11 @@ function Facts(of) {
       ]}
       rows=${of.brokers.map((/** @type {any} */ broker) => row(broker, of))}
     />
+    <${Progress} state="moving" title="Reassignments" name="Adds"
+      ids=${(one) => one.adding_replicas}
+      empty="No partition moves to other brokers." />
+    <${Progress} state="under_replicated" title="Not in sync" name="Lacks" ids=${lacking}
+      empty="Every partition has its replicas in sync." />
     <section class="card">
       <h2>Controller quorum</h2>
       <${Figures}>

@@ -7,7 +7,7 @@ import { current, read } from "../live.js";
 import { Heading, Table, Trouble, useAsked } from "../parts.js";
 import { Dots } from "../plane/dots.js";
 import { NARROW, STAGES, WIDE, ink } from "../plane/layout.js";
-import { Picture, STALLS, Stall } from "../plane/picture.js";
+import { Picture, STALLS, Stall, ends, furthest } from "../plane/picture.js";
 import { Waterfall } from "../plane/waterfall.js";
 import { html, useEffect, useMemo, useRef, useState } from "../vendor/preact.js";
 import { Missing, owner, useFigures } from "../whose.js";
@@ -102,8 +102,8 @@ function Stalls({ layout, own }) {
     })}`;
 }
 
-/** @param {{ event: LiveEvent }} props */
-function Stages({ event }) {
+/** @param {{ event: LiveEvent, cluster: any }} props */
+function Stages({ event, cluster }) {
   const rows = event.stages.map((stage) => [
     STAGES[stage.name]?.title ?? stage.name,
     count(stage.depth),
@@ -123,6 +123,19 @@ function Stages({ event }) {
       ]}
       rows=${rows}
     />
+    <p>${ends(cluster).join(", ")}</p>
+    ${cluster?.brokers > 1 &&
+    html`<${Table}
+      caption="Replicas that follow"
+      columns=${[
+        ["Broker", "number"], ["Replicas", "number"], ["In sync", "number"], ["Behind", "number"],
+        ["Records behind", "number"],
+      ]}
+      rows=${furthest(cluster).map((one) => [
+        one.broker_id, count(one.replicas), count(one.in_sync), count(one.replicas_behind),
+        count(one.records_behind),
+      ])}
+    />`}
   </details>`;
 }
 
@@ -231,5 +244,5 @@ export function Plane({ overview: own, control }) {
       <div class="columns">
         <${Apis} event=${event} /> <${Sampled} requests=${listed} pick=${pick} />
       </div>
-      <${Stages} event=${event} />`}`;
+      <${Stages} event=${event} cluster=${overview.data} />`}`;
 }

@@ -5,7 +5,8 @@
 /** @typedef {{ d: string, kind?: string, label?: string, at?: Point }} Way */
 /**
  * @typedef {{ width: number, height: number, boxes: Record<string, Box>, ways: Way[],
- *   in: Point, out: Point, bends: Record<string, Point[]> }} Layout
+ *   in: Point, out: Point, mark: Point, bends: Record<string, Point[]> }} Layout
+ *   At `mark` stands where the log ends.
  */
 
 /** Names and what happens there, in the order a request meets the stages. */
@@ -72,11 +73,12 @@ export const WIDE = {
       at: [520, 245] },
     { d: "M246 473H204" },
     { d: "M26 473H4" },
-    { d: "M1106 344V212", label: "high watermark", at: [1106, 278] },
+    { d: "M1106 344V212" },
     { d: "M990 206V338", kind: "dashed", label: "fetches", at: [990, 278] },
   ],
   in: [-8, 191],
   out: [-12, 473],
+  mark: [1106, 271],
   bends: {
     inline: [[332, 191], [332, 28], [772, 28]],
     "commit_log>produce_purgatory": [[772, 191], [772, 389]],
@@ -91,7 +93,7 @@ export const WIDE = {
 /** @type {Layout} */
 export const NARROW = {
   width: 390,
-  height: 902,
+  height: 938,
   boxes: {
     socket: { x: 12, y: 26, w: 172, h: 136 },
     network_threads: { x: 206, y: 26, w: 172, h: 136 },
@@ -103,7 +105,7 @@ export const NARROW = {
     produce_purgatory: { x: 12, y: 544, w: 172, h: 124 },
     fetch_purgatory: { x: 12, y: 688, w: 172, h: 104 },
     cold_reads: { x: 206, y: 688, w: 172, h: 104 },
-    replication: { x: 12, y: 806, w: 366, h: 88 },
+    replication: { x: 12, y: 806, w: 366, h: 124 },
   },
   ways: [
     { d: "M60 0V20" },
@@ -121,6 +123,7 @@ export const NARROW = {
   ],
   in: [60, -10],
   out: [6, -10],
+  mark: [296, 828],
   bends: {
     "response_send>out": [[98, 325], [98, 174], [6, 174]],
     inline: [],

@@ -57,7 +57,11 @@ function replicas(cluster) {
 function small(name, stage, event, cluster) {
   if (name === "socket") return [`${bytes(event.bytes_in_per_second)}/s in`];
   if (name === "replication" && cluster) {
-    return [`${count(cluster.partitions)} partitions, ${count(cluster.here.leaders)} led here`];
+    const partitions = `${count(cluster.partitions)} partitions`;
+    const far = furthest(cluster).map(
+      (one) => `broker ${one.broker_id}: ${count(one.records_behind)} records behind`,
+    );
+    return [`${partitions}, ${count(cluster.here.leaders)} led here`, ...far];
   }
   if (name === "commit_log" && cluster) {
     return [waits(stage), `${bytes(cluster.here.bytes)} in ${count(cluster.here.replicas)} logs`];
@@ -67,6 +71,19 @@ function small(name, stage, event, cluster) {
     lines.push(`${percent(event.zero_copy_share)} zero-copy`);
   }
   return lines;
+}
+
+/** The followers by broker, those that lack most first. @param {any} cluster @returns {any[]} */
+export function furthest(cluster) {
+  const followers = [...(cluster?.replication?.followers ?? [])];
+  return followers.sort((one, other) => other.records_behind - one.records_behind);
+}
+
+/** Where the logs end, in words. @param {any} cluster @returns {string[]} */
+export function ends(cluster) {
+  const of = cluster?.replication;
+  if (!of) return [];
+  return [`high watermark ${count(of.high_watermark)}`, `log end ${count(of.log_end_offset)}`];
 }
 
 /** @param {Stage | undefined} stage @returns {string} */
@@ -103,8 +120,9 @@ function StageBox({ name, box, live, cluster }) {
   const { x, y, w, h } = box;
   const busy = stage?.busy ?? null;
   const isBusy = (stage?.depth ?? 0) > 0 || (stage?.per_second ?? 0) > 0;
-  const lines = small(name, stage, event, cluster);
-  const lanes = name === "request_queue" ? (stage?.parts ?? []) : [];
+  // As many as the box holds.
+  const lines = small(name, stage, event, cluster).slice(0, (box.h - 76) / 15);
+  const lanes = name === "request_queue" ? (stage?.parts ?? []).slice(0, 3) : [];
   return html`<g class=${`stage ${isBusy ? "" : "is-idle"}`}>
     <title>${STAGES[name].says}</title>
     <rect class="box" x=${x} y=${y} width=${w} height=${h} rx="12" />
@@ -188,6 +206,11 @@ export function Picture({ layout, live, cluster, dots }) {
     ${Object.entries(layout.boxes).map(
       ([name, box]) =>
         html`<${StageBox} key=${name} name=${name} box=${box} live=${live} cluster=${cluster} />`,
+    )}
+    ${ends(cluster).map(
+      (text, i) => html`<text class="way-label" x=${layout.mark[0]} y=${layout.mark[1] + i * 15}>
+        ${text}
+      </text>`,
     )}
     <g ref=${dots}></g>
   </svg>`;
