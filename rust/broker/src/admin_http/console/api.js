@@ -5,12 +5,12 @@ const TOKEN = "kafkalite.admin.token";
 
 /** An answer that is a refusal, or no answer at all (status 0). */
 export class Refused extends Error {
-  /** @param {number} status @param {Refusal} refusal */
-  constructor(status, refusal) {
-    super(`${refusal.what}: ${refusal.why}`);
-    this.status = status;
-    this.refusal = refusal;
-  }
+	/** @param {number} status @param {Refusal} refusal */
+	constructor(status, refusal) {
+		super(`${refusal.what}: ${refusal.why}`);
+		this.status = status;
+		this.refusal = refusal;
+	}
 }
 
 /**
@@ -18,32 +18,32 @@ export class Refused extends Error {
  * @param {string} token
  */
 export function setToken(token) {
-  sessionStorage.setItem(TOKEN, /^[ -~]*$/.test(token) ? token : "?");
+	sessionStorage.setItem(TOKEN, /^[ -~]*$/.test(token) ? token : "?");
 }
 
 /** @returns {Record<string, string>} */
 export function headers() {
-  const token = sessionStorage.getItem(TOKEN);
-  return token ? { Authorization: `Bearer ${token}` } : {};
+	const token = sessionStorage.getItem(TOKEN);
+	return token ? { Authorization: `Bearer ${token}` } : {};
 }
 
 /** @param {Response} answer @returns {Promise<Refused>} */
 async function refusedBy(answer) {
-  try {
-    return new Refused(answer.status, await answer.json());
-  } catch {
-    const why = `it answers with status ${answer.status}`;
-    return new Refused(answer.status, { what: "the broker refuses", why, hint: "Try again." });
-  }
+	try {
+		return new Refused(answer.status, await answer.json());
+	} catch {
+		const why = `it answers with status ${answer.status}`;
+		return new Refused(answer.status, { what: "the broker refuses", why, hint: "Try again." });
+	}
 }
 
 /** @returns {Refused} */
 function unreachable() {
-  return new Refused(0, {
-    what: "The broker does not answer",
-    why: "it stopped, or the way to it is cut",
-    hint: "This page tries again by itself.",
-  });
+	return new Refused(0, {
+		what: "The broker does not answer",
+		why: "it stopped, or the way to it is cut",
+		hint: "This page tries again by itself.",
+	});
 }
 
 /**
@@ -53,21 +53,21 @@ function unreachable() {
  * @returns {Promise<Response>}
  */
 export async function ask(path, query = {}, how = {}) {
-  const asked = new URLSearchParams();
-  for (const [name, value] of Object.entries(query)) {
-    if (value !== null && value !== undefined && value !== "") asked.set(name, String(value));
-  }
-  const url = ROOT + path + (asked.size ? `?${asked}` : "");
-  const all = { ...how, headers: { ...headers(), .../** @type {object} */ (how.headers ?? {}) } };
-  let answer;
-  try {
-    answer = await fetch(url, all);
-  } catch (error) {
-    if (how.signal?.aborted) throw error;
-    throw unreachable();
-  }
-  if (!answer.ok) throw await refusedBy(answer);
-  return answer;
+	const asked = new URLSearchParams();
+	for (const [name, value] of Object.entries(query)) {
+		if (value !== null && value !== undefined && value !== "") asked.set(name, String(value));
+	}
+	const url = ROOT + path + (asked.size ? `?${asked}` : "");
+	const all = { ...how, headers: { ...headers(), .../** @type {object} */ (how.headers ?? {}) } };
+	let answer;
+	try {
+		answer = await fetch(url, all);
+	} catch (error) {
+		if (how.signal?.aborted) throw error;
+		throw unreachable();
+	}
+	if (!answer.ok) throw await refusedBy(answer);
+	return answer;
 }
 
 /**
@@ -75,8 +75,8 @@ export async function ask(path, query = {}, how = {}) {
  * @type {any}
  */
 const exact = (/** @type {string} */ key, /** @type {any} */ value, /** @type {any} */ text) =>
-  /(offset|watermark|^before|^after)$/.test(key) && Math.abs(value) > Number.MAX_SAFE_INTEGER &&
-  text ? BigInt(text.source) : value;
+	/(offset|watermark|^before|^after)$/.test(key) && Math.abs(value) > Number.MAX_SAFE_INTEGER &&
+	text ? BigInt(text.source) : value;
 
 /**
  * The JSON of a path.
@@ -86,13 +86,13 @@ const exact = (/** @type {string} */ key, /** @type {any} */ value, /** @type {a
  * @returns {Promise<any>}
  */
 export async function get(path, query, signal) {
-  const answer = await ask(path, query, { signal });
-  try {
-    return JSON.parse(await answer.text(), exact);
-  } catch (error) {
-    if (signal?.aborted) throw error;
-    throw unreachable();
-  }
+	const answer = await ask(path, query, { signal });
+	try {
+		return JSON.parse(await answer.text(), exact);
+	} catch (error) {
+		if (signal?.aborted) throw error;
+		throw unreachable();
+	}
 }
 
 /**
@@ -101,16 +101,16 @@ export async function get(path, query, signal) {
  * @returns {Promise<any>}
  */
 export async function send(method, path, body) {
-  const how = /** @type {RequestInit} */ ({ method });
-  if (body !== undefined) {
-    how.body = JSON.stringify(body);
-    how.headers = { "Content-Type": "application/json" };
-  }
-  const answer = await ask(path, {}, how);
-  return JSON.parse(await answer.text(), exact);
+	const how = /** @type {RequestInit} */ ({ method });
+	if (body !== undefined) {
+		how.body = JSON.stringify(body);
+		how.headers = { "Content-Type": "application/json" };
+	}
+	const answer = await ask(path, {}, how);
+	return JSON.parse(await answer.text(), exact);
 }
 
 /** A part of a path. @param {string} text @returns {string} */
 export function part(text) {
-  return encodeURIComponent(text);
+	return encodeURIComponent(text);
 }

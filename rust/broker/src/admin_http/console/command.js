@@ -16,26 +16,26 @@ import { useState } from "./vendor/preact.js";
  * @param {() => void} done @returns {Command}
  */
 export function useCommand(done) {
-  const [refusal, setRefusal] = useState(/** @type {Refusal | null} */ (null));
-  const [busy, setBusy] = useState(false);
-  const run = async (
-    /** @type {string} */ method,
-    /** @type {string} */ path,
-    /** @type {object | undefined} */ body = undefined,
-  ) => {
-    setBusy(true);
-    try {
-      const answer = await send(method, path, body);
-      setRefusal(null);
-      return answer;
-    } catch (error) {
-      if (!(error instanceof Refused)) throw error;
-      setRefusal(error.refusal);
-      return null;
-    } finally {
-      setBusy(false);
-      done();
-    }
-  };
-  return { refusal, busy, run };
+	const [refusal, setRefusal] = useState(/** @type {Refusal | null} */ (null));
+	const [busy, setBusy] = useState(false);
+	const run = async (
+		/** @type {string} */ method,
+		/** @type {string} */ path,
+		/** @type {object | undefined} */ body = undefined,
+	) => {
+		setBusy(true);
+		try {
+			const answer = await send(method, path, body);
+			setRefusal(null);
+			return answer;
+		} catch (error) {
+			if (!(error instanceof Refused)) throw error;
+			setRefusal(error.refusal);
+			return null;
+		} finally {
+			setBusy(false);
+			done();
+		}
+	};
+	return { refusal, busy, run };
 }
