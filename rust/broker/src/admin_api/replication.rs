@@ -1,7 +1,7 @@
 //! `/cluster/partitions`: partitions on their way to other brokers, and those that lack a replica.
 //!
 //! How far a follower is, its leader alone knows. So the rows of the partitions that this broker
-//! leads have figures, and in an answer of all brokers those of every partition with a leader.
+//! leads have figures. An answer of all brokers has those of every partition with a leader.
 
 use std::collections::BTreeMap;
 

@@ -302,8 +302,8 @@ impl InSync {
         self.followers.iter().any(|follower| follower.id == id)
     }
 
-    /// Every replica on another broker: its id, whether it is in sync, and where its log ends as far
-    /// as its fetches told in this leader's epoch.
+    /// Every replica on another broker: its id, whether it is in sync, and where its log ends. The
+    /// end is the one that its fetches told in this leader's epoch.
     pub fn followers(&self) -> impl Iterator<Item = (i32, bool, Option<Offset>)> {
         self.followers.iter().map(|follower| {
             let end = Some(follower.log_end_offset).filter(|end| end.0 >= 0);
