@@ -132,6 +132,9 @@ NAMED_ALL_THE_SAME = {"transactional.id", "py.typed"}
 NAMED_ALL_THE_SAME |= {
     "background.threads",
     "cordoned.log.dirs",
+    "internal.segment.bytes",
+    "log.local.retention.bytes",
+    "log.local.retention.ms",
     "max.connection.creation.rate",
     "max.connections.per.ip.overrides",
     "metric.reporters",
@@ -141,8 +144,8 @@ NAMED_ALL_THE_SAME |= {
 }
 #: Features of a cluster, which have levels and no values.
 NAMED_ALL_THE_SAME |= {"kafkalite.record.version", "metadata.version"}
-#: Of a client that is not ours.
-NAMED_ALL_THE_SAME |= {"socket.timeout.ms"}
+#: Of a client that is not ours, and of a `client-metrics` subscription.
+NAMED_ALL_THE_SAME |= {"socket.timeout.ms", "interval.ms"}
 
 
 def prose() -> dict[str, str]:

@@ -345,7 +345,7 @@ def test_the_first_clients_of_a_process_may_be_made_by_two_threads() -> None:
         os.register_at_fork = register
         come.set()
         kl.Producer(bootstrap_servers="127.0.0.1:9").close()
-        ended(thread)
+        thread.join(30)
         print("made")
     """
     words = [sys.executable, "-c", textwrap.dedent(program)]
