@@ -51,8 +51,9 @@ async (texts) => {
       await until(() => asked.some((url) => url.includes(words)), `no search for ${words}`);
     }
     for (const form of all("form")) {
-      // As the key Enter does: a form whose button is disabled is not sent.
-      if (form.querySelector("button:disabled")) continue;
+      // As the key Enter does: a form whose button is disabled is not sent, nor one that was drawn
+      // again meanwhile and is empty.
+      if (form.querySelector("button:disabled") || !form.checkValidity()) continue;
       form.requestSubmit();
       await until(() => all("button.main:disabled").length === 0, "a command has no end");
     }
