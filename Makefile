@@ -98,10 +98,10 @@ CONSOLE := rust/broker/src/admin_http/console
 console-check: $(CONSOLE_TOOLS)/installed
 	$(NODE) $(CONSOLE_TOOLS)/node_modules/typescript/lib/tsc.js -p $(CONSOLE)/jsconfig.json
 
-## The console in Debian's chromium, at most five minutes: make console-test ARGS="-k hostile"
+## The console in Debian's chromium, at most ten minutes: make console-test ARGS="-k hostile"
 console-test: develop console-check $(VENV)/console-installed
 	$(BIN)/python tests/conformance/prerequisites.py --only chromium
-	timeout --kill-after=10 5m $(BIN)/pytest tests/console $(ARGS)
+	timeout --kill-after=10 10m $(BIN)/pytest tests/console --numprocesses 2 --dist loadfile $(ARGS)
 
 $(CONSOLE_TOOLS)/installed: $(VENV)/dev-installed tests/console/package-lock.json
 	mkdir -p $(@D)
