@@ -52,7 +52,7 @@ def test_brokers_that_name_each_other_wait_and_say_so(processes: Processes, tmp_
         for port, other in zip(ports, reversed(ports), strict=True)
     ]
     said = "waiting for the cluster to join"
-    eventually(lambda: all(said in process.stderr for process in started))
+    eventually(lambda: all(said in process.stderr for process in started), 90)
     assert [process.end() for process in started] == [0, 0]
     # None of them made a cluster of its own meanwhile.
     assert not list(tmp_path.glob("*/meta.properties"))
