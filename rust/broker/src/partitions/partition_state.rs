@@ -19,11 +19,13 @@ use crate::metadata::image::Assignment;
 use kafkalite_log::{DurableEnd, LogEnd, Role};
 use kafkalite_protocol::{ErrorCode, LeaderEpoch, Offset, Uuid};
 
+mod ends;
 mod in_sync;
 mod serving;
 
+pub use ends::{FollowerEnd, LeaderEnd};
 use in_sync::InSync;
-pub use in_sync::{FollowerEnd, FollowerFetch, IsrProposal, LeaderEnd};
+pub use in_sync::{FollowerFetch, IsrProposal};
 
 /// The outcome of an appended batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
