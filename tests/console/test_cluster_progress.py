@@ -9,37 +9,16 @@ import pytest
 from playwright.sync_api import expect
 
 import kafkalite as kl
-
-RECORDS = 20
-
-
-def send(cluster: kl.Cluster, topic: str) -> None:
-    with kl.Producer(bootstrap_servers=cluster.bootstrap_servers) as producer:
-        for _ in range(RECORDS):
-            producer.send(topic, b"record", partition=0)
+from tests.harness.held_move import RECORDS, held_move, send
 
 
 def test_a_move_that_is_held_up_is_shown_until_it_ends(pages: Any) -> None:
-    config = {"default.replication.factor": 1, "min.insync.replicas": 1}
-    with (
-        kl.Cluster(topics=["slow"], config=config, admin_port=0) as cluster,
-        kl.AdminClient(bootstrap_servers=cluster.bootstrap_servers) as admin,
-    ):
-        send(cluster, "slow")
-        (before,) = admin.describe_topic("slow").partitions[0].replicas
-        after = (before + 1) % 3
-
-        def limit(bytes_per_second: int | None) -> None:
-            brokers = [kl.ConfigResource("broker", str(number)) for number in range(3)]
-            rate = {"leader.replication.throttled.rate": bytes_per_second}
-            admin.alter_configs(dict.fromkeys(brokers, rate))
-
-        tab = pages(cluster.brokers[after].admin_url)
+    with held_move() as move:
+        before, after = move.before, move.after
+        tab = pages(move.cluster.brokers[after].admin_url)
         page = tab.open("cluster")
         expect(page.get_by_text("No partition moves to other brokers.")).to_be_visible()
-        limit(0)
-        admin.alter_topic_config("slow", {"leader.replication.throttled.replicas": "*"})
-        admin.reassign_partitions({("slow", 0): [after]})
+        move.begin()
         row = page.get_by_role("table", name="Reassignments").locator("tbody tr")
         expect(row).to_contain_text(f"broker {after}: 0 %, {RECORDS} records behind")
         expect(row.locator("td").first).to_have_text("slow-0")
@@ -47,7 +26,7 @@ def test_a_move_that_is_held_up_is_shown_until_it_ends(pages: Any) -> None:
         assert tab.flaws() == []
         page.set_viewport_size({"width": 390, "height": 900})
         assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
-        limit(None)
+        move.let_go()
         expect(page.get_by_text("No partition moves to other brokers.")).to_be_visible()
 
 

@@ -8,21 +8,13 @@ from typing import Any
 import pytest
 
 import kafkalite as kl
+from tests.harness.held_move import RECORDS, held_move, send
 from tests.harness.patience import eventually
 from tests.unit.test_admin_api import Api, Refused
 from tests.unit.test_cluster_figures import api_of
 
 #: Partitions of the topic in the test of pages.
 MANY = 5
-RECORDS = 20
-
-
-def send(cluster: kl.Cluster, topic: str) -> None:
-    """Send records to partition 0, one batch each."""
-    with kl.Producer(bootstrap_servers=cluster.bootstrap_servers) as producer:
-        for _ in range(RECORDS):
-            producer.send(topic, b"record", partition=0)
-            producer.flush(timeout=30)
 
 
 def listed(api: Api, state: str, **asked: Any) -> Any:
@@ -37,24 +29,10 @@ def followers(row: Any) -> dict[int, tuple[bool, int | None]]:
 
 
 def test_a_move_that_is_held_up_says_how_far_it_is() -> None:
-    config = {"default.replication.factor": 1, "min.insync.replicas": 1}
-    with (
-        kl.Cluster(topics=["slow"], config=config, admin_port=0) as cluster,
-        kl.AdminClient(bootstrap_servers=cluster.bootstrap_servers) as admin,
-    ):
-        apis = [api_of(broker) for broker in cluster.brokers]
-        send(cluster, "slow")
-        (before,) = admin.describe_topic("slow").partitions[0].replicas
-        after = (before + 1) % 3
-
-        def limit(bytes_per_second: int | None) -> None:
-            brokers = [kl.ConfigResource("broker", str(number)) for number in range(3)]
-            rate = {"leader.replication.throttled.rate": bytes_per_second}
-            admin.alter_configs(dict.fromkeys(brokers, rate))
-
-        limit(0)
-        admin.alter_topic_config("slow", {"leader.replication.throttled.replicas": "*"})
-        admin.reassign_partitions({("slow", 0): [after]})
+    with held_move() as move:
+        apis = [api_of(broker) for broker in move.cluster.brokers]
+        before, after = move.before, move.after
+        move.begin()
 
         def is_held(api: Api) -> bool:
             rows = listed(api, "moving")["partitions"]
@@ -73,7 +51,7 @@ def test_a_move_that_is_held_up_says_how_far_it_is() -> None:
         # Its leader alone knows how far it is.
         (own,) = apis[after].get("/cluster/partitions", state="moving")["partitions"]
         assert own["here"] is None
-        limit(None)
+        move.let_go()
         eventually(lambda: all(listed(api, "moving")["total"] == 0 for api in apis))
 
 
