@@ -62,7 +62,7 @@ class Terminal:
             self.shown += os.read(self.end, 65_536).decode(errors="replace")
 
     def close(self) -> None:
-        """End it, whatever happened."""
+        """End it if it runs still."""
         self.process.kill()
         self.process.wait()
         os.close(self.end)

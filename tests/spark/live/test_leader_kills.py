@@ -6,13 +6,14 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Self
 
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 import kafkalite as kl
-from tests.harness.patience import eventually
+from tests.harness.patience import ended, eventually
 
 PARTITIONS = 3
 PER_SECOND = 500
@@ -21,7 +22,10 @@ PATIENCE_S = 60.0
 
 
 class Numbers:
-    """A producer of 0, 1, 2, ... at a steady rate, over the partitions in turn."""
+    """A producer of 0, 1, 2, ... at a steady rate, over the partitions in turn.
+
+    At the end of its ``with`` block it sends no more, and every record is acknowledged.
+    """
 
     def __init__(self, servers: str) -> None:
         """Begin."""
@@ -38,10 +42,12 @@ class Numbers:
                 self._producer.send("in", b"%d" % self.sent, partition=self.sent % PARTITIONS)
                 self.sent += 1
 
-    def finish(self) -> None:
-        """End; every record is acknowledged."""
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
         self._ended.set()
-        self._thread.join(PATIENCE_S)
+        ended(self._thread, PATIENCE_S)
         self._producer.flush(PATIENCE_S)
         self._producer.close()
 
@@ -89,16 +95,15 @@ def test_streams_outlive_the_leaders_of_what_they_read_and_write(
     spark: SparkSession, cluster: kl.Cluster, tmp_path: Path, source: str
 ) -> None:
     servers = cluster.bootstrap_servers
-    load = Numbers(servers)
-    queries = start(spark, source, servers, tmp_path)
-    eventually(lambda: all(read(query) for query in queries), PATIENCE_S)
-    for partition in range(PARTITIONS):
-        sent = load.sent
-        dead = cluster.kill_leader("in", partition)
-        eventually(lambda sent=sent: all(read(query) > sent for query in queries), PATIENCE_S)
-        dead.start()
-        cluster.wait_ready(PATIENCE_S)
-    load.finish()
+    with Numbers(servers) as load:
+        queries = start(spark, source, servers, tmp_path)
+        eventually(lambda: all(read(query) for query in queries), PATIENCE_S)
+        for partition in range(PARTITIONS):
+            sent = load.sent
+            dead = cluster.kill_leader("in", partition)
+            eventually(lambda sent=sent: all(read(query) > sent for query in queries), PATIENCE_S)
+            dead.start()
+            cluster.wait_ready(PATIENCE_S)
     for query in queries:
         query.processAllAvailable()
         query.stop()
